@@ -3,6 +3,7 @@
     make campaign                          # all of them
     make campaign PARTS="seeds kills"      # some
     make campaign SCALE=0.01               # a hundredth of each: do they still run?
+    make campaign PARTS=seeds PIECE=2/8    # the second of eight pieces, to go on another day
 
 A part is a run of pytest with counts in its environment. The table has those counts and what the tests tell
 of themselves, with the date and the commit, ready for docs/reliability.md. One part that fails, or in which
@@ -18,6 +19,8 @@ import sys
 import time
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+from stage.pieces import piece_of
 
 SECTION = re.compile(r"^=+ campaigns =+$\n((?:(?!=|\d+ \w+ed).*\n)*)", re.MULTILINE)
 OUTCOME = re.compile(r"^=* ?(\d+ (?:passed|failed|skipped|error).*?) ?=*$", re.MULTILINE)
@@ -41,6 +44,18 @@ PARTS = (
         "simulated worlds: faults, kills, lost power, clock jumps",
         ("tests/simulation",),
         {"MILEPOST_SEEDS": 50_000},
+    ),
+    Part(
+        "properties",
+        "random inputs and orders against twins that are plainly right",
+        ("tests/property", "tests/unit", _COMPAT + "message_ids.py"),
+        {"MILEPOST_EXAMPLES": 1000},
+    ),
+    Part(
+        "fuzz",
+        "mutants of every kind of bytes that come from outside",
+        ("tests/fuzz",),
+        {"MILEPOST_FUZZ_SECONDS": 60},
     ),
     Part(
         "images",
@@ -89,8 +104,9 @@ PARTS = (
             "tests/rip/test_reset_races.py",
             "tests/rip/test_broadcast_races.py",
             "tests/client/test_races.py",
+            "tests/scenarios/test_operators.py",
         ),
-        {"MILEPOST_RACES": 20_000},
+        {"MILEPOST_RACES": 20_000, "MILEPOST_OPERATORS": 3_000},
     ),
     Part(
         "endurance",
@@ -142,11 +158,13 @@ def read(output: str) -> tuple[str, list[str]]:
     return (outcomes[-1] if outcomes else "no outcome"), [one for one in told if one.strip()]
 
 
-def run(part: Part, scale: float) -> Result:
+def run(part: Part, scale: float, piece: str = "") -> Result:
     """One part, its output shown as it comes."""
     workers = ["-n", str(part.jobs)] if part.jobs else []
     command = [sys.executable, "-m", "pytest", "-q", *workers, "--timeout", "7200", *part.tests]
     counts = counts_of(part, scale)
+    if piece:
+        counts["MILEPOST_PIECE"] = piece
     print(f"== {part.name}: {part.what} ({counts})", flush=True)
     began = time.monotonic()
     lines: list[str] = []
@@ -189,7 +207,10 @@ def main(names: list[str], parts: tuple[Part, ...] = PARTS) -> int:
         print(f"no part {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     scale = float(os.environ.get("SCALE") or 1)
-    results = [run(known[name], scale) for name in names or known]
+    piece = os.environ.get("PIECE", "")
+    if piece:
+        piece_of(piece)
+    results = [run(known[name], scale, piece) for name in names or known]
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
     ).stdout.strip()

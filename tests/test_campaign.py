@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from campaign import PARTS, Part, counts_of, main
+from stage.pieces import piece_of
 
 TESTS = """
 import os
@@ -27,6 +29,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
     monkeypatch.setenv("SCALE", "0.01")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_text(
+        "from stage.pieces import pytest_collection_modifyitems\n"
         "from stage.summaries import pytest_terminal_summary, summary\n"
     )
     return Part("it", "a try", (str(tmp_path / "test_it.py"),), {"MILEPOST_NUMBER": 300}, jobs=0)
@@ -62,6 +65,31 @@ def test_one_part_that_fails_fails_the_whole(
     assert "passed: 1 passed" in second
 
 
+def test_pieces_are_the_whole(
+    part: Part, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each test is in one of the pieces."""
+    Path(part.tests[0]).write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('number', range(5))\n"
+        "def test_it(number, summary): summary('done')\n"
+    )
+    told = []
+    for piece in ("1/2", "2/2"):
+        monkeypatch.setenv("PIECE", piece)
+        assert main(["it"], (part,)) == 0
+        row = capfd.readouterr().out.splitlines()[-1]
+        assert f"piece {piece}" in row
+        told += re.findall(r"test_it\[(\d)\]: done", row)
+    assert sorted(told) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("piece", ["0/2", "3/2", "2", "a/b"])
+def test_no_piece(piece: str) -> None:
+    with pytest.raises(ValueError, match="the second of eight is 2/8"):
+        piece_of(piece)
+
+
 def test_a_part_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["seeds", "sedes"]) == 2
     assert "no part sedes; there are seeds, " in capsys.readouterr().err
@@ -75,6 +103,7 @@ def test_every_part_is_there(part: Part) -> None:
     assert all(test.exists() for test in tests)
     folders = [test if test.is_dir() else test.parent for test in tests]
     helpers = [helper for folder in folders for helper in folder.glob("*.py")]
+    helpers.append(root / "tests/stage/counts.py")
     for name in part.counts:
         assert any(f'"{name}"' in helper.read_text() for helper in helpers), name
     assert set(counts_of(part, 0.0).values()) == {"1"}

@@ -405,5 +405,7 @@ def test_a_plant_is_found(plant: Plant, monkeypatch: Patch, summary: Callable[[s
 
 
 @pytest.mark.parametrize("lie", ["sync_lies", "sync_dir_lies"])
-def test_a_sync_that_does_nothing_is_found(lie: str) -> None:
-    assert crash_images(lambda: MemoryFiles(**{lie: True})) != []
+def test_a_sync_that_does_nothing_is_found(lie: str, summary: Callable[[str], None]) -> None:
+    objections = crash_images(lambda: MemoryFiles(**{lie: True}))
+    assert objections != []
+    summary(objections[0][:100])

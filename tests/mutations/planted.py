@@ -272,6 +272,30 @@ BUGS = (
         "                pass\n",
         _TRANSACTIONS,
     ),
+    Bug(  # a fact that is journaled behind what relies on it
+        _S + "store.py",
+        "        if self._gathered:\n            self.submit_gathered()\n",
+        "        pass\n",
+        "tests/unit/storage/test_store.py",
+    ),
+    Bug(  # facts that the snapshot of their state has already, told again behind it
+        _S + "store.py",
+        "                whole.add(state_id)\n",
+        "                pass\n",
+        "tests/unit/storage/test_store.py",
+    ),
+    Bug(  # an end that forgets the acks of its transaction
+        _B + "topic/transaction_ends.py",
+        "        if txn.subscriptions and self._transactions.has_acked(txn.txn_id):\n",
+        "        if False:\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # whose an ended transaction was
+        _B + "transactions/coordinator.py",
+        "            self._owners[least] = txn.owner\n",
+        "            pass\n",
+        _TRANSACTIONS,
+    ),
     # What attacks and faults once found, in the order of docs/reliability.md.
     Bug(  # a slot that its holder's chunked message does not keep
         _B + "dispatch/dispatchers.py",

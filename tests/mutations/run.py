@@ -91,7 +91,12 @@ def is_noticed(bug: Bug, folder: Path) -> bool:
 
 
 def are_red(tests: str, folder: Path) -> bool:
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MILEPOST_EXAMPLES": "100",
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(

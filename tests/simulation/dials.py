@@ -19,16 +19,33 @@ SUBSCRIPTIONS: Final = {
 }  # fmt: skip
 BROADCAST: Final = "cast"
 
-SMALL_STEPS: Final = 10
-LARGE_STEPS: Final = 60
+# Most worlds are small: by the second of machine time they find as much as larger ones, and there are more
+# of them. Some mistakes need more time than they have.
+SMALL_STEPS: Final = 3
+MEDIUM_STEPS: Final = 10
+MEDIUM_EVERY: Final = 10
+LARGE_STEPS: Final = 40
+LARGE_EVERY: Final = 100
+# A bucket costs several times as much as a disk in memory.
+BUCKET_SHARE: Final = 0.02
+# How much happens in a step.
+VERBS: Final = (2, 4, 6)
 
 # What may happen, and how often beside the rest.
-WORK: Final = {"publish": 10, "receive": 8, "ack": 8}
+WORK: Final = {"publish": 10, "receive": 4, "ack": 12}
 DISTURBANCES: Final = {
     "hang_up": 1, "slow": 1, "reset": 1, "seek": 1, "give_back": 1, "hold_journal": 1, "hold_reads": 1,
     "fault": 1, "let_go": 3, "checkpoint": 1, "pass_time": 2, "kill": 1, "lose_power": 1, "compact": 1,
-    "trim": 1, "count": 1, "cut": 1, "jump": 1,
+    "trim": 1, "count": 1, "cut": 1, "jump": 1, "unload": 1,
 }  # fmt: skip
+TRANSACT: Final = "transact"
+
+
+def steps_of(seed: int) -> int:
+    """How long a world is, by its number."""
+    if seed % LARGE_EVERY == 0:
+        return LARGE_STEPS
+    return MEDIUM_STEPS if seed % MEDIUM_EVERY == 0 else SMALL_STEPS
 
 
 @dataclass
@@ -46,23 +63,36 @@ class Dials:
     keys: int
     """How many keys there are; 0: messages have none."""
     has_transactions: bool
+    stored: int
+    """How often something is published before anything else happens."""
+    ends_abruptly: bool
+    """The last broker ends with everything that is under way, on a disk that may hang."""
     opens_twice: bool
     """The broker is opened twice at the end: both must find the same."""
+    on_bucket: bool
+    """The broker keeps nothing on its machine: a start takes the bucket over, as another machine would."""
     odds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def drawn(cls, random: Random, steps: int) -> Dials:
-        is_large = steps > SMALL_STEPS
         deduplicated = random.random() < 0.75
-        subscriptions = random.sample([*SUBSCRIPTIONS], random.choice((1, 2, 2)))
-        if is_large:
+        odds: dict[str, float] = {}
+        if steps > SMALL_STEPS:
             subscriptions = random.sample([*SUBSCRIPTIONS], random.randint(1, 4))
-        has_transactions = random.random() < 0.4
-        odds = {name: random.choice((0, 0, 1, 3)) * weight for name, weight in DISTURBANCES.items()}
-        if has_transactions:
-            odds["transact"] = random.choice((5, 15))
+            for name, weight in DISTURBANCES.items():
+                odds[name] = random.choice((0, 0, 1, 3)) * weight
+            if random.random() < 0.4:
+                odds[TRANSACT] = random.choice((5, 15))
+        else:
+            subscriptions = random.sample([*SUBSCRIPTIONS], random.choice((1, 1, 2)))
+            for name in random.sample([*DISTURBANCES, TRANSACT], random.choice((2, 4, 6))):
+                odds[name] = 2 * DISTURBANCES.get(name, 3)
         if not deduplicated:
-            odds["cut"] = 0  # a message that is sent again is stored again
+            odds["cut"] = odds["unload"] = 0  # a message that is sent again is stored again
+        if odds.get("unload"):
+            odds["slow"] = (
+                0  # an ack of a consumer that has not heard that it is closed is of no use
+            )
         return cls(
             steps=steps,
             subscriptions=subscriptions,
@@ -76,7 +106,10 @@ class Dials:
             # A delay changes the order of its key.
             delayed=0.0 if "keys" in subscriptions else random.choice((0.0, 0.0, 0.3)),
             keys=3 if "keys" in subscriptions else random.choice((0, 2)),
-            has_transactions=has_transactions,
+            has_transactions=bool(odds.get(TRANSACT)),
+            stored=random.choice((0, 1, 3)),
+            ends_abruptly=random.random() < 0.5,
             opens_twice=random.random() < 0.1,
-            odds={**WORK, **odds},
+            on_bucket=random.random() < BUCKET_SHARE,
+            odds={name: WORK.get(name, 0) + odds.get(name, 0) for name in {**WORK, **odds}},
         )

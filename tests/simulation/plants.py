@@ -54,6 +54,8 @@ BUGS = (
     # What is answered, and when.
     Bug("acks answered before the disk", _ACKS + "when_durable",
         "if self.noted or self._waiting or self.is_behind:", "if False:"),
+    Bug("an ack is answered ahead of the reset it relies on", _ACKS + "fact",
+        "self._waiting += 1", "self._waiting += 0"),
     Bug("acks that the disk refused are answered", _ACKS + "flush",
         "            answer(error)", "            answer(None)"),
     Bug("acks of one turn but the last are lost", _ACKS + "note",

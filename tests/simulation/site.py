@@ -8,7 +8,8 @@ from typing import Any, cast
 from stage.stage import Stage
 
 from milepost.broker.settings.settings import Settings
-from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
+from milepost.testing.bucket import MemoryBucket
+from milepost.testing.catalog import CatalogImage, MemoryCatalog
 from milepost.testing.clock import ManualClock
 from milepost.testing.files import MemoryFiles
 from milepost.testing.peer import Loopback
@@ -18,6 +19,9 @@ from simulation.loop import VirtualLoop
 class Site(Stage):
     def _loop(self) -> VirtualLoop:
         return VirtualLoop(self.clock)
+
+    def _catalog(self, image: Any, *, traced: bool) -> MemoryCatalog:
+        return MemoryCatalog(image=image)
 
     def _settings(self, changed: dict[str, Any]) -> Settings:
         return _settings_of(tuple(sorted(changed.items())))
@@ -34,8 +38,17 @@ class Site(Stage):
         super().check()
 
     @classmethod
-    def fresh(cls, clock: ManualClock, files: MemoryFiles | None, **options: Any) -> Site:
+    def fresh(
+        cls,
+        clock: ManualClock,
+        files: MemoryFiles | None,
+        *,
+        on_bucket: bool = False,
+        **options: Any,
+    ) -> Site:
         """A broker whose directory was made before; `files` is an empty disk of another kind."""
+        if on_bucket and files is None:
+            return cls(bucket=MemoryBucket(), clock=clock, **options)
         contents, folders, catalog = _fresh_disk()
         if files is None:
             files = MemoryFiles(contents, folders)
@@ -47,8 +60,8 @@ _settings_of = cache(lambda changed: Stage._settings(cast("Stage", None), dict(c
 
 
 @cache
-def _fresh_disk() -> tuple[dict[str, bytes], list[str], bytes]:
+def _fresh_disk() -> tuple[dict[str, bytes], list[str], CatalogImage]:
     """The directory of a broker that was started once and has served no client."""
     with Site(clock=ManualClock()) as site:
-        image = cast("SqliteCatalog", site.store.catalog).image()
+        image = cast("MemoryCatalog", site.store.catalog).image()
         return site.files.contents(), site.files.folders(), image

@@ -4,6 +4,7 @@ Nothing in the product imports this package.
 
 broker       on a free port of this machine, with a data directory of its own, gone afterwards
 bucket       a bucket in memory that can fail, and lose its answers
+catalog      the catalog in memory, without a database
 checker/     what clients saw of a broker, judged: one judge for every history
 clock        a clock that a test turns by hand
 crash        every way a machine may stop in the middle of a workload, one disk each

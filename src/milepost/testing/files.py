@@ -22,8 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from milepost.storage.files import Buffer
 from milepost.testing.faults import Call, Faults
@@ -321,14 +320,13 @@ class MemoryFiles:
 
     # Helpers; the lock is held.
 
-    @contextmanager
-    def _call(self, call: Call, path: str) -> Iterator[None]:
-        """Count the call, fail it if that is planned, else hold the lock while it works."""
+    def _call(self, call: Call, path: str) -> threading.RLock:
+        """Count the call and fail it if that is planned; else the lock, to be held while it works."""
         with self._lock:
             fault = self.faults.due(call, path)
-            if fault is not None:
-                raise fault.os_error(path)
-            yield
+        if fault is not None:
+            raise fault.os_error(path)
+        return self._lock
 
     def _node(self, path: str) -> _Node:
         node = self._names.get(path)

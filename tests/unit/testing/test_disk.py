@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 from milepost.storage.files import AppendFile
 from milepost.testing.crash import images
@@ -348,7 +349,7 @@ class Observer:
             self.promises.append((len(self.files.trace), path, self.synced[path]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_image_breaks_a_promise_and_none_invents_a_file(seed: int) -> None:
     observer = Observer(seed)

@@ -57,6 +57,8 @@ class Subscription:
         self._delivered = Column()
         self._sent = Column()
         self._asked = Column()
+        # Acks that were late when they were asked for: number of the message, line.
+        self._late: set[tuple[int, int]] = set()
         self._outside = Column()  # the latest that belongs to no transaction
         self._ack_invoked = Column()
         self._ack_answered = Column()
@@ -140,6 +142,8 @@ class Subscription:
         `is_outside`: it belongs to no transaction."""
         for number in numbers:
             self._asked[number] = line
+            if self._is_late(number):
+                self._late.add((number, line))
             if is_outside:
                 self._outside[number] = line
             self._let_go(number)
@@ -156,12 +160,13 @@ class Subscription:
         acker = self.session(by).number + 1
         if cumulative:
             place = self._place(numbers[-1])
-            if not self._is_late(numbers[-1]) and (not self._up_to or place > self._up_to[-1]):
+            is_late = self._was_late(numbers[-1], invoked)
+            if not is_late and (not self._up_to or place > self._up_to[-1]):
                 self._up_to.append(place)
                 self._up_to_acks.append((invoked, line, acker))
             return
         for number in numbers:
-            if self._is_late(number):
+            if self._was_late(number, invoked):
                 continue
             # The first answer stands, unless a seek came behind it.
             if self._ack_invoked[number] <= self._ready_since(self.messages.index_of(number)):
@@ -202,6 +207,14 @@ class Subscription:
         """An ack of it is of a delivery that may be older than the seek which made it ready again: the
         consumer need not have heard of that, and then its ack moves nothing."""
         return self._sent[number] < self._ready_since(self.messages.index_of(number))
+
+    def _was_late(self, number: int, invoked: int) -> bool:
+        """It was late when it was asked for, or became so. A delivery behind that changes nothing."""
+        asked = number, invoked
+        if asked in self._late:
+            self._late.discard(asked)
+            return True
+        return self._is_late(number)
 
     def _place(self, number: int) -> int:
         place = self.messages.places[number]
