@@ -14,15 +14,18 @@ WAITING_JOBS ?= 3
 SECONDS ?= 60
 LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
-QUICK := tests/unit tests/property tests/scenarios tests/simulation tests/pips tests/test_tidy.py tests/test_docs.py \
+QUICK := tests/unit tests/property tests/scenarios tests/simulation \
+	$(filter-out %_client.py,$(wildcard tests/pips/test_*.py)) tests/test_tidy.py tests/test_docs.py \
 	tests/test_examples.py tests/test_judge.py tests/test_campaign.py
+# The files of these with tests that are slow: the thousands of others need not be collected for them.
+SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' $(QUICK))
 # What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
 ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
 	tests/compat/test_progress.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test everywhere fuzz words screenshots bench cluster campaign audit mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check types quick test everywhere fuzz words screenshots bench cluster campaign audit plants mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,15 +53,23 @@ format: $(READY) ## rewrite the sources in the house format
 check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposals: a few minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --no-print-directory -j 2 types quick
+
+# Beside the tests: it takes one core alone for 20 s where it has not run before.
+types: $(READY)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(QUICK)
+
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(JUDGE) -n $(JOBS) -m "slow" $(QUICK)
+	$(BIN)/python tests/judge.py --forget
+	$(JUDGE) -n $(JOBS) --dist worksteal -m "slow" $(SLOW)
 	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
 	$(JUDGE) -n $(JOBS) --dist loadfile -m "not slow" tests/spark
 	MILEPOST_TESTS_ON=bucket $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
 	MILEPOST_TESTS_ON=workers $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
+	$(BIN)/python tests/judge.py --tell
 
 everywhere: $(READY) ## the compat, proposal, progress and Spark tests on a bucket and on workers (ON="bucket workers"): an hour
 	for on in $(or $(ON),bucket workers); do \
@@ -88,12 +99,15 @@ cluster: $(READY) ## three brokers behind a proxy that makes trouble, judged: RO
 	MILEPOST_CLUSTER_ROUNDS=$(or $(ROUNDS),8) MILEPOST_CLUSTER_SECONDS=$(SECONDS) \
 	  $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
 
-campaign: $(READY) ## every campaign at length (hours): PARTS="seeds kills" some, SCALE=0.01 a hundredth of each
-	SCALE=$(SCALE) $(BIN)/python tests/campaign.py $(PARTS)
+campaign: $(READY) ## every campaign at length (hours): PARTS="seeds kills" some, SCALE=0.01 a hundredth of each, PIECE=2/8 the second of eight
+	SCALE=$(SCALE) PIECE=$(PIECE) $(BIN)/python tests/campaign.py $(PARTS)
 
 audit: $(READY) ## known vulnerabilities of the locked packages: needs a network
 	$(BIN)/python -m pip install --quiet pip-audit
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/dev.lock
+
+plants: $(READY) ## plant the bugs of simulation and crash campaigns, and write down what finds each (minutes)
+	$(BIN)/python tests/mutations/table.py --write
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
 	$(BIN)/python tests/mutations/run.py

@@ -23,8 +23,15 @@ from typing import NamedTuple
 import uvloop
 
 from bench.load import frames
-from bench.load.echo import measure_echo
-from bench.load.target import SyncTime, Target, measure_start, measure_sync, started
+from bench.load.echo import measure_echo, measure_stored_echo
+from bench.load.target import (
+    SyncTime,
+    Target,
+    measure_restart,
+    measure_start,
+    measure_sync,
+    started,
+)
 from bench.load.workloads import Figure, Load, joined
 
 IDLE_CONNECTIONS = 10_000
@@ -40,6 +47,7 @@ LONE_ACKS = 1_000
 LONE_CPU_MAX_US = 100
 FAN_OUT_MAX = 3
 MEMORY_TOPICS = 10_000
+RESTART_MAX_S = 3
 STARTS = 5
 ECHOES = 1500
 
@@ -131,6 +139,17 @@ async def start(load: Load, report: Report) -> None:
     report.add(figure, at_most(figure.quantile_ms(0.5), 500, "ms at p50"))
 
 
+async def restart(load: Load, report: Report) -> None:
+    """From the start of a process on what a killed one has left, until the first CONNECT is answered."""
+
+    async def fill(target: Target) -> None:
+        await Load(target).idle_topics("many-topics", MEMORY_TOPICS)
+
+    took = await measure_restart(fill)
+    figure = Figure("restart", 1, took, samples=[(took, 1)])
+    report.add(figure, at_most(took, RESTART_MAX_S, "s"))
+
+
 async def publish_one(load: Load, report: Report) -> None:
     figure = await load.publish("publish-1", 200_000)
     report.add(figure, at_most(figure.cpu_s_per_million, 10, "CPU s"))
@@ -190,7 +209,13 @@ async def fan_out(load: Load, report: Report) -> None:
 
 
 async def lone(load: Load, report: Report) -> None:
-    """One client that waits for each answer: what an operation costs that shares its commit with none."""
+    """One client that waits for each answer: what an operation costs that shares its commit with none.
+    Beside it what it costs a process that only stores the same bytes and answers."""
+    [frame] = frames.unbatched(1, 100)
+    floor, cpu_s = await measure_stored_echo(frame, LONE)
+    report.add(
+        Figure("lone-floor", len(floor), sum(took for took, _ in floor), cpu_s, samples=floor)
+    )
     for name, measure, count in (
         ("lone-publish", load.lone_publishes, LONE),
         ("lone-ack", load.lone_acks, LONE_ACKS),
@@ -273,6 +298,7 @@ WORKLOADS: dict[str, Workload] = {
 WORKLOADS_FRESH: dict[str, Workload] = {
     "idle": idle,
     "start": start,
+    "restart": restart,
     "idle-connections": idle_connections,
     "idle-topics": idle_topics,
     "many-topics": many_topics,

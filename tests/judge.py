@@ -6,18 +6,26 @@ what failed is run again by itself, three times: one more failure and the whole 
 is named at the end, as a test to be mended. More than three failures are no accident and fail at once.
 
     python tests/judge.py -n 2 tests/compat
+
+A run of several stages ends with their sum, as each adds to a file what it looked at twice:
+
+    python tests/judge.py --forget
+    python tests/judge.py --tell
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 ROUNDS = 3
 ACCIDENTS_MAX = 3
+SECOND_LOOKS = Path(".second_looks")
 
 
 class Failures:
@@ -53,14 +61,29 @@ def run_alone(names: Sequence[str]) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", "-q", *names], check=False).returncode
 
 
+def tell() -> str:
+    """How many second looks there were since they were forgotten, and at what."""
+    names = Counter(SECOND_LOOKS.read_text("utf-8").splitlines() if SECOND_LOOKS.exists() else [])
+    lines = [f"Second looks: {names.total()}{', to be mended:' if names else ''}"]
+    return "\n".join([*lines, *(f"  {count} × {name}" for name, count in names.most_common())])
+
+
 def main(arguments: Sequence[str]) -> int:
+    if arguments == ["--forget"]:
+        SECOND_LOOKS.unlink(missing_ok=True)
+        return 0
+    if arguments == ["--tell"]:
+        print(tell())
+        return 0
     failures = Failures()
     code = pytest.main(list(arguments), plugins=[failures])
     judged = verdict(int(code), failures.names, run_alone)
     if code and not judged:
         print(f"\nFailed beside other work, held {ROUNDS} times alone; to be mended:")
-        for name in failures.names:
-            print(f"  {name}")
+        with SECOND_LOOKS.open("a", encoding="utf-8") as looks:
+            for name in failures.names:
+                print(f"  {name}")
+                looks.write(f"{name}\n")
     return judged
 
 

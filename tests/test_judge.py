@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from judge import ACCIDENTS_MAX, ROUNDS, verdict
+from judge import ACCIDENTS_MAX, ROUNDS, main, tell, verdict
 
 FAILED = int(pytest.ExitCode.TESTS_FAILED)
 BROKEN = int(pytest.ExitCode.INTERNAL_ERROR)
@@ -48,7 +49,9 @@ def test_the_verdict(code: int, failed: list[str], alone: list[int], expected: i
 @pytest.mark.parametrize(
     ("holds_alone", "code"), [(True, 0), (False, FAILED)], ids=["an accident", "a defect"]
 )
-def test_real_runs(tmp_path: Path, holds_alone: bool, code: int) -> None:
+def test_real_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds_alone: bool, code: int
+) -> None:
     """A test that fails the first time, and then holds or not; beside one that always holds."""
     (tmp_path / "test_it.py").write_text(
         "from pathlib import Path\n"
@@ -64,6 +67,7 @@ def test_real_runs(tmp_path: Path, holds_alone: bool, code: int) -> None:
     ran = subprocess.run(
         [sys.executable, str(judge), "-q", "-p", "no:cacheprovider", "test_it.py"],
         cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each start is quicker
         capture_output=True,
         text=True,
         check=False,
@@ -71,3 +75,8 @@ def test_real_runs(tmp_path: Path, holds_alone: bool, code: int) -> None:
     assert ran.returncode == code, ran.stdout
     assert len((tmp_path / "runs").read_text("utf-8")) == (1 + ROUNDS if holds_alone else 2)
     assert ("to be mended:\n  test_it.py::test_it\n" in ran.stdout) == holds_alone
+    looks = "1, to be mended:\n  1 × test_it.py::test_it" if holds_alone else "0"
+    monkeypatch.chdir(tmp_path)
+    assert tell() == f"Second looks: {looks}"
+    assert main(["--forget"]) == 0
+    assert tell() == "Second looks: 0"

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -78,10 +78,12 @@ async def started(
 
 @asynccontextmanager
 async def _serving(
-    program: Sequence[str], *options: str, **settings: str
+    program: Sequence[str], *options: str, folder: Path | None = None, **settings: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
-    """The process, and the file that it writes when it is ready."""
-    folder = Path(tempfile.mkdtemp(prefix="milepost-bench-"))
+    """The process, and the file that it writes when it is ready. A `folder` that is given stays."""
+    is_given = folder is not None
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="milepost-bench-"))
     ready = folder / "ready.json"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -106,15 +108,33 @@ async def _serving(
             except TimeoutError:
                 process.kill()
                 await process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        if not is_given:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-async def measure_start() -> float:
-    """Start `milepost serve` on an empty directory; seconds until it answers its first CONNECT."""
+async def measure_restart(fill: Callable[[Target], Awaitable[object]]) -> float:
+    """Let a broker be filled, kill it, start it again; seconds until it answers its first CONNECT."""
+    with tempfile.TemporaryDirectory(prefix="milepost-bench-") as name:
+        folder = Path(name)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        async with _serving(PROGRAM, "--port", str(port), folder=folder) as (process, ready):
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                while not ready.exists():
+                    await asyncio.sleep(0.01)
+            await fill(Target(f"pulsar://127.0.0.1:{port}", process.pid))
+            process.kill()
+            await process.wait()
+        return await measure_start(folder)
+
+
+async def measure_start(folder: Path | None = None) -> float:
+    """Start `milepost serve` on an empty directory, or on one that is given; seconds until it answers its
+    first CONNECT."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     began = time.perf_counter()
-    async with _serving(PROGRAM, "--port", str(port)):
+    async with _serving(PROGRAM, "--port", str(port), folder=folder):
         async with asyncio.timeout(READY_TIMEOUT_S):
             while True:
                 try:

@@ -120,12 +120,14 @@ class Load:
         size: int = 100,
         subscriptions: int = 0,
         window: int = WINDOW,
+        connections: int = 2,
     ) -> Figure:
-        """Unbatched, `window` pending for each producer, receipts awaited; consumers only count."""
+        """Unbatched, `window` pending for each producer, receipts awaited; consumers only count. Producers
+        share `connections`, as those of one client do."""
         topic = self.topic(name)
         each = self.count(count) // producers
         # Before there are connections: it takes seconds, and meanwhile they would not answer the broker.
-        lanes: list[list[Lane]] = [[] for _ in range(min(producers, 2))]
+        lanes: list[list[Lane]] = [[] for _ in range(min(producers, connections))]
         for number in range(producers):
             some = lanes[number % len(lanes)]
             some.append(Lane(frames.unbatched(each, size, first_producer=len(some))))

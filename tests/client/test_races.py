@@ -11,7 +11,7 @@ import milepost.testing
 from client.race import Course, Race, settle_errors
 from milepost.aio import Client
 
-SEEDS = campaign_count("MILEPOST_RACES", 300, 10_000)
+SEEDS = campaign_count("MILEPOST_RACES", 120, 10_000)
 GROUPS = 20
 
 

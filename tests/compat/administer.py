@@ -8,7 +8,7 @@ from typing import Any
 
 from compat.broker_process import BrokerProcess
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 def path_of(topic: str) -> str:

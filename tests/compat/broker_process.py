@@ -22,9 +22,11 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
+from stage import warm
+from stage.ports import free_port
 from stage.tests_on import BUCKET, TESTS_ON, WORKERS
 
 from milepost.broker.workers.placement import shard_of
@@ -36,7 +38,7 @@ from milepost.storage.shards import shard_path
 START_TIMEOUT_S = 120
 # Settings that do not go together with workers.
 ALONE = {"workers", "bucket"}
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 60
 
 
 def not_on_a_bucket(reason: str) -> pytest.MarkDecorator:
@@ -70,12 +72,14 @@ class BrokerProcess:
         """How long a start may take."""
         self.stop_patience_s = STOP_TIMEOUT_S
         """How long a stop may take."""
-        self.port = 0
-        self.http_port = 0
+        self.port = free_port()
+        self.http_port = free_port()
         self.tls_port = self.https_port = self.rocketmq_port = self.rocketmq_tls_port = -1
         self.rocketmq_namesrv_port = self.rocketmq_namesrv_tls_port = -1
         self._ready_file = directory / "ready.json"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | warm.Forked | None = None
+        self._output = -1
+        """What it says, while it runs."""
         self._log_read = 0
         self.worker_ports: list[int] = []
         """Of each worker its own; none where there is one process."""
@@ -104,19 +108,25 @@ class BrokerProcess:
         """Start, and return when clients can connect."""
         assert not self.is_running
         self._ready_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "milepost.cli.main", "serve"]
+        command = ["serve"]
         command += ["--data", str(self.data), "--ready-file", str(self._ready_file)]
         command += ["--port", str(self.port), "--http-port", str(self.http_port)]
         command += self.flags
         for name, value in self.settings.items():
             command += ["--set", f"{name}={_written(value)}"]
+        self._output, output = os.pipe()
         with self.log.open("ab") as log:
-            # Without a function to run first no copy of this process is made, whose other threads may be
-            # in the middle of something.
-            limit = None if self.descriptors is None else self._limit
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, preexec_fn=limit
-            )
+            if self.descriptors is None and warm.IS_POSSIBLE:
+                self._process = warm.start(command, stdout=output, stderr=log.fileno())
+            else:
+                # Without a function to run first no copy of this process is made, whose other threads may
+                # be in the middle of something.
+                limit = None if self.descriptors is None else self._limit
+                command = [sys.executable, "-m", "milepost.cli.main", *command]
+                self._process = subprocess.Popen(
+                    command, stdout=output, stderr=log, preexec_fn=limit
+                )
+        os.close(output)
         self._await_announcement()
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
@@ -228,7 +238,7 @@ class BrokerProcess:
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         """One call of the REST interface: status, and the answer if it is JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=60)
         try:
             data = None if body is None else json.dumps(body)
             sent = {"Content-Type": "application/json", **(headers or {})}
@@ -257,26 +267,27 @@ class BrokerProcess:
         process = self._process
         if process is None:
             return
+        workers: list[warm.Forked] = []
         if number == signal.SIGKILL and self.worker_ports and process.poll() is None:
             # All at once, as a power cut: else workers would be started again, or drain.
             process.send_signal(signal.SIGSTOP)
             for one in self._workers():
                 with suppress(OSError):
-                    if str(self.data).encode() in Path(f"/proc/{one['pid']}/cmdline").read_bytes():
-                        os.kill(one["pid"], signal.SIGKILL)
+                    # Not a process that has its number by now.
+                    stat = Path(f"/proc/{one['pid']}/stat").read_text()
+                    if int(stat.rpartition(")")[2].split()[1]) == process.pid:
+                        workers.append(warm.Forked(one["pid"], os.pidfd_open(one["pid"])))
+                        workers[-1].send_signal(signal.SIGKILL)
         if process.poll() is None:
             process.send_signal(number)
-        process.wait(self.stop_patience_s)
-        if process.stdout is not None:
-            process.stdout.close()
+        for ending in (process, *workers):
+            ending.wait(self.stop_patience_s)
+        os.close(self._output)
         self._process = None
 
     def _await_announcement(self) -> None:
         """Read the first line that it writes; the ready file was written before."""
-        assert self._process is not None
-        output = self._process.stdout
-        assert output is not None
-        line = _read_line(output, time.monotonic() + self.patience_s)
+        line = _read_line(self._output, time.monotonic() + self.patience_s)
         if not line.startswith(b"Milepost"):
             self.kill()
             raise AssertionError(f"no broker ({line!r}):\n{self.log.read_text()[-4000:]}")
@@ -286,13 +297,13 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read_line(output: IO[bytes], deadline: float) -> bytes:
+def _read_line(output: int, deadline: float) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         waiting, _, _ = select.select([output], [], [], max(deadline - time.monotonic(), 0))
         if not waiting:
             break
-        data = os.read(output.fileno(), 4096)
+        data = os.read(output, 4096)
         if not data:
             break
         line += data

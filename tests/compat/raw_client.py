@@ -27,7 +27,7 @@ from milepost.wire.scanners.encode import send_frame
 
 T = TypeVar("T")
 
-TIMEOUT_S = 8.0
+TIMEOUT_S = 60.0
 
 
 class Refused(Exception):

@@ -85,11 +85,11 @@ def test_waiting_for_a_turn(client: pulsar.Client, topic: str) -> None:
         client.create_producer(topic)
     first.send(b"0")
     first.close()
-    producer = one.outcome.get(timeout=5)
+    producer = one.outcome.get(timeout=RECEIVE_MS / 1000)
     producer.send(b"1")
     assert other.is_waiting()
     producer.close()
-    other.outcome.get(timeout=5).send(b"2")
+    other.outcome.get(timeout=RECEIVE_MS / 1000).send(b"2")
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     assert [reader.read_next(RECEIVE_MS).data() for _ in range(3)] == [b"0", b"1", b"2"]
 
@@ -118,7 +118,7 @@ def test_fencing_puts_out_those_who_share_or_wait(client: pulsar.Client, topic: 
     waiting = Waiting(client, topic, "waiting")
     assert waiting.is_waiting()
     alone = client.create_producer(topic, access_mode=ExclusiveWithFencing)
-    assert isinstance(waiting.outcome.get(timeout=5), pulsar.ProducerFenced)
+    assert isinstance(waiting.outcome.get(timeout=RECEIVE_MS / 1000), pulsar.ProducerFenced)
     alone.send(b"0")
     result: queue.Queue[Any] = queue.Queue()
     shared.send_async(b"1", lambda outcome, _: result.put(outcome))

@@ -12,7 +12,7 @@ from compat.broker_process import BrokerProcess
 from compat.talk import id_tuple
 from pulsar import ConsumerType, InitialPosition
 
-TIMEOUT_S = 8
+TIMEOUT_S = 60
 
 
 def run(broker: BrokerProcess, story: Callable[[pulsar.asyncio.Client], Awaitable[None]]) -> None:

@@ -109,11 +109,11 @@ def test_a_producer_that_never_stops_while_the_broker_is_killed(
     seen = 0
     for milestone in (1000, 3000):
         while seen < milestone:
-            assert receipts.acquire(timeout=10)
+            assert receipts.acquire(timeout=RECEIVE_MS / 1000)
             seen += 1
         broker.restart()
     while seen < count:
-        assert receipts.acquire(timeout=10)
+        assert receipts.acquire(timeout=RECEIVE_MS / 1000)
         seen += 1
     publishing.join()
     assert not failed

@@ -13,6 +13,7 @@ import pulsar
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 from milepost.errors import InvalidMessageId
 from milepost.positions.ids import EARLIEST, LATEST, ChunkMessageId, MessageId
@@ -52,7 +53,7 @@ def ours(message_id: MessageId) -> tuple[int, int, int, int]:
     )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(message_ids())
 @example(MessageId(7, 12))
 @example(MessageId(7, 12, partition=3))
@@ -65,7 +66,7 @@ def test_the_peer_reads_our_ids_and_writes_them_alike(message_id: MessageId) -> 
     assert peer.serialize() == data
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(message_ids())
 def test_we_read_the_peers_ids_and_write_them_alike(message_id: MessageId) -> None:
     data = peer_of(message_id).serialize()
@@ -74,7 +75,7 @@ def test_we_read_the_peers_ids_and_write_them_alike(message_id: MessageId) -> No
     assert back.serialize() == data
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(chunk_message_ids())
 @example(ChunkMessageId(MessageId(7, 9), MessageId(7, 12)))
 @example(ChunkMessageId(MessageId(7, 9, partition=3), MessageId(8, 0, partition=3)))
@@ -89,7 +90,7 @@ def test_the_peer_reads_our_chunk_ids_and_writes_them_alike(chunked: ChunkMessag
     assert repr(parsed) == repr(chunked)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(message_ids())
 def test_we_read_what_the_peer_prints(message_id: MessageId) -> None:
     assert ours(MessageId.parse(str(peer_of(message_id)))) == ours(message_id)
@@ -172,7 +173,7 @@ STRICTER = (
 )
 
 
-@settings(max_examples=3_000)
+@settings(max_examples=examples(3_000))
 @given(st.sampled_from([b"", b"\x08\x01\x10\x02"]), st.lists(FIELDS, max_size=5).map(b"".join))
 def test_either_reads_what_the_other_reads_or_we_say_why_not(begin: bytes, rest: bytes) -> None:
     mine, peer = read(begin + rest), peer_read(begin + rest)

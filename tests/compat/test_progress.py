@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from compat.broker_process import BrokerProcess
 from compat.raw_client import RawClient, subscribe
+from compat.talk import RECEIVE_MS
 
 import milepost
 from milepost.wire import pulsar_pb2 as pb
@@ -32,7 +33,7 @@ def load(broker: BrokerProcess, topic: str) -> Iterator[None]:
     def work() -> None:
         while not stop.is_set():
             producer.send(b"x" * 100)
-            consumer.acknowledge(consumer.receive(8000))
+            consumer.acknowledge(consumer.receive(RECEIVE_MS))
 
     thread = threading.Thread(target=work)
     thread.start()

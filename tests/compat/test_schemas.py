@@ -9,6 +9,7 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 from compat.raw_client import RawClient, Refused, subscribe
+from compat.talk import RECEIVE_MS
 from google.protobuf import timestamp_pb2
 from pulsar import schema as official
 
@@ -82,7 +83,7 @@ def test_round_trips(
     consumer = client.subscribe(topic, "s", schema=schema)
     producer = client.create_producer(topic, schema=schema, batching_enabled=is_batched)
     producer.send(value)
-    message = consumer.receive(5000)
+    message = consumer.receive(RECEIVE_MS)
     assert message.value() == value
     assert message.schema_version().encode() == bytes(8)
     status, answer = broker.rest("GET", f"{path(topic)}/schema")
@@ -112,7 +113,7 @@ def test_partitions_share_one_schema(
     producer = client.create_producer(topic, schema=schema)
     for number in range(6):
         producer.send(schema._record_cls(a=number))
-    found = sorted(consumer.receive(5000).value().a for _ in range(6))
+    found = sorted(consumer.receive(RECEIVE_MS).value().a for _ in range(6))
     assert found == list(range(6))
     _, answer = broker.rest("GET", f"{path(topic)}/schemas")
     assert len(answer["getSchemaResponses"]) == 1
@@ -127,7 +128,7 @@ def test_evolution_is_accepted_and_old_messages_are_read(
     consumer = client.subscribe(
         topic, "s", schema=official.AvroSchema(new), initial_position=EARLIEST
     )
-    first, second = consumer.receive(5000), consumer.receive(5000)
+    first, second = consumer.receive(RECEIVE_MS), consumer.receive(RECEIVE_MS)
     versions = [message.schema_version().encode() for message in (first, second)]
     assert versions == [version_bytes(0), version_bytes(1)]
     # The client fetches version 0 to read the first one.
@@ -152,7 +153,7 @@ def test_evolution_is_refused(client: pulsar.Client, topic: str, name: str) -> N
     consumer = client.subscribe(topic, "s", schema=make("a", "c?"))
     producer = client.create_producer(topic, schema=make("a"))
     producer.send(producer._schema._record_cls(a=5))
-    assert consumer.receive(5000).value().a == 5
+    assert consumer.receive(RECEIVE_MS).value().a == 5
 
 
 def test_a_topic_in_use_takes_no_schema_from_a_consumer(client: pulsar.Client, topic: str) -> None:
@@ -181,7 +182,7 @@ def test_schemas_survive(
     consumer = client.subscribe(
         topic, "s", schema=official.AvroSchema(new), initial_position=EARLIEST
     )
-    values = [consumer.receive(5000).value() for _ in range(2)]
+    values = [consumer.receive(RECEIVE_MS).value() for _ in range(2)]
     assert [(value.a, value.b) for value in values] == [(1, 7), (2, 3)]
     with pytest.raises(pulsar.IncompatibleSchema):
         client.create_producer(topic, schema=official.StringSchema())
@@ -257,7 +258,7 @@ def test_auto_produce_sends_bytes_of_the_topics_schema(
         raw.send(1, head, auto.encode(schema.encode(schema._record_cls(a=5))))
         with pytest.raises(SchemaMismatch):
             auto.encode(b"\xff\xff\xff")
-    assert consumer.receive(5000).value().a == 5
+    assert consumer.receive(RECEIVE_MS).value().a == 5
 
 
 def test_a_key_value_schema_of_ours(broker: BrokerProcess, topic: str) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
+
+from stage.ports import free_port
 
 from console.scene import Scene, publish, scene
 
 TOPIC = "#/topic/public/default/t"
 
 
-def free_ports() -> dict[str, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return {"port": one.getsockname()[1], "http_port": other.getsockname()[1]}
-
-
 def test_a_broker_that_is_away_is_said_and_its_return_is_seen(
     open_console: Any, tmp_path: Path
 ) -> None:
-    settings = {"data": tmp_path, **free_ports()}
+    settings = {"data": tmp_path, "port": free_port(), "http_port": free_port()}
     with scene(**settings) as made:
         made.admin.create_topic("t")
         console = open_console(made.url)

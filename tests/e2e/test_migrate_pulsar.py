@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import pulsar
 import pytest
 from pulsar.schema import AvroSchema, Integer, Record, String
+from stage.ports import free_port
 
 from e2e.test_migrate import (
     Killed,
@@ -47,12 +47,6 @@ class Peer(NamedTuple):
 class Order(Record):
     name = String()
     count = Integer()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -363,11 +363,18 @@ def publish_at_random(stage: Stage, count: int, seed: int) -> Truth:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_ten_thousand_messages_there_and_back(make_stage: MakeStage, restart: bool) -> None:
+@pytest.mark.parametrize(
+    ("count", "published", "ledger_entries"),
+    [(400, 6_000, 97), pytest.param(5_000, 20_000, 997, marks=pytest.mark.slow)],
+    ids=["few", "many"],
+)
+def test_ten_thousand_messages_there_and_back(
+    make_stage: MakeStage, restart: bool, count: int, published: int, ledger_entries: int
+) -> None:
     """ "After these three works, we can now obtain the index of a message by its message id": index → id →
     message → index, for 5,000 random messages before a restart and as many behind it."""
-    stage = make_stage(ledger_entries_max=997, tail_size=0)
-    truth = publish_at_random(stage, 20_000, seed=415)
+    stage = make_stage(ledger_entries_max=ledger_entries, tail_size=0)
+    truth = publish_at_random(stage, published, seed=415)
     first = stage.topic().log.ledgers[2].first_index
     trimmed(stage, first)
     if restart:
@@ -376,7 +383,7 @@ def test_ten_thousand_messages_there_and_back(make_stage: MakeStage, restart: bo
     assert (log.first_index, log.end_index) == (first, len(truth.payloads))
     assert len(log.ledgers) > 4
     messages = [n for n in range(first, log.end_index) if n not in truth.markers]
-    asked = random.Random(54).sample(messages, 5000)
+    asked = random.Random(54).sample(messages, count)
     app = create_app(stage.broker)
 
     async def there_and_back(index: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 import milepost
 from milepost import testing
@@ -85,7 +86,9 @@ def parts(lines: list[bytes]) -> list[dict[str, Any]]:
 
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.booleans())
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_lines_go_out_and_come_in_unchanged(desk: Desk, sent: list[Sent], is_batched: bool) -> None:
     number = next(NUMBERS)

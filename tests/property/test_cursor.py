@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from stage import cursor_twin
 from stage.acksets import acks_left, is_pending
+from stage.counts import examples
 from stage.cursor_twin import CursorTwin
 
 from milepost.cursor import facts, snapshot
@@ -360,7 +361,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 TestCursor = CursorMachine.TestCase
-TestCursor.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestCursor.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)
 
 
 class TestCursorAtLength(CursorMachine.TestCase):
@@ -368,7 +369,7 @@ class TestCursorAtLength(CursorMachine.TestCase):
 
     pytestmark = pytest.mark.slow
     settings = settings(
-        max_examples=600,
+        max_examples=examples(600),
         stateful_step_count=60,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -425,7 +426,7 @@ def test_no_late_ack_moves_a_cursor_after_a_seek(acks, delivered, target, late) 
     assert snapshot.encode(cursor) == before
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_fact_or_corrupt(data: bytes) -> None:
     for candidate in (data, bytes([facts.VERSION]) + data, bytes([facts.VERSION, 2]) + data):
@@ -436,7 +437,7 @@ def test_any_bytes_are_a_fact_or_corrupt(data: bytes) -> None:
         assert facts.decode(facts.encode(fact)) == fact
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_snapshot_or_corrupt(data: bytes) -> None:
     versioned = bytes([snapshot.VERSION]) + data

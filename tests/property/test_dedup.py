@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from stage.counts import examples
 
 from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.broker.topic.dedup import Dedup
@@ -89,7 +90,7 @@ def test_verdicts_are_those_of_the_twin(script: list[tuple]) -> None:
             assert dedup.is_settled(name) == all(name != sender for sender, _, _ in on_the_way)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_snapshot_or_corrupt(data: bytes) -> None:
     try:
@@ -312,5 +313,5 @@ class World(RuleBasedStateMachine):
         assert assembled(self.log) == list(range(len(self.messages)))
 
 
-World.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+World.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=50)
 TestWorld = World.TestCase

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from stage.counts import examples
 
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
 from milepost.cursor.cursor import Cursor
@@ -212,5 +213,5 @@ class KeyShared(RuleBasedStateMachine):
         return self.cursor.is_acked(Span(index, 1))
 
 
-KeyShared.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+KeyShared.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestKeyShared = KeyShared.TestCase

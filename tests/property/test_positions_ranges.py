@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 from milepost.errors import CorruptData
 from milepost.positions import pages
@@ -131,7 +132,7 @@ def test_the_byte_form_knows_no_pages(base: int, content: list[Range], scattered
         assert list(reopened) == runs(twin)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(data=st.binary(max_size=40))
 def test_any_bytes_are_a_set_or_corrupt(data: bytes) -> None:
     try:

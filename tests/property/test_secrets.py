@@ -16,6 +16,7 @@ import bcrypt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 from stage.http import Answer, Request, call
 from stage.security import SECRET, SECURED, bearer, shown, token
 from stage.stage import TOPIC
@@ -139,7 +140,9 @@ async def _show(broker: Broker, secret: str, said: list[str]) -> None:
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(secret=SECRETS)
 def test_what_a_client_shows_is_told_to_no_one(

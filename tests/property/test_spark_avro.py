@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 from milepost.schemas import avro
 from milepost.schemas.types import SchemaInfo, SchemaType
@@ -62,7 +63,7 @@ def outcome(read: Any, values: pa.Array) -> str:
     return f"{found.type}: {found.to_pylist()}"
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(written())
 def test_the_loop_reads_what_the_library_reads(given_: tuple[AvroCodec, list[bytes]]) -> None:
     codec, data = given_
@@ -73,7 +74,7 @@ def test_the_loop_reads_what_the_library_reads(given_: tuple[AvroCodec, list[byt
     assert outcome(codec.array, values) == outcome(codec.plain_array, values)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(written(), st.integers(0, 8), st.integers(0, 60), st.integers(0, 255), st.integers(0, 2))
 def test_damage_is_judged_by_the_library(
     given_: tuple[AvroCodec, list[bytes]], row: int, place: int, byte: int, cut: int

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 from stage.made import batch, entry, single
 
 from milepost.client.connection.endpoint import Endpoint
@@ -92,7 +93,7 @@ def compiled(raw: list[RawEntry], first: int, end: int, columns: tuple[str, ...]
     return pa.Table.from_batches(found, decoder.schema)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     topics(),
     st.integers(0, 40),
@@ -106,7 +107,7 @@ def test_both_readers_see_the_same_rows(
     assert compiled(raw, first, first + count, columns).equals(expected)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     entries().map(lambda one: one._replace(ledger_id=3, entry_id=1)),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3),
@@ -154,7 +155,7 @@ def stored(delivery: Delivery) -> blocks.Block:
         return link.read_stored(delivery)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     runs(),
     st.integers(0, 60),
@@ -180,7 +181,7 @@ def test_entries_as_they_are_stored_are_the_same_rows(
     assert table.equals(compiled(raw, first, first + count, columns))
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(runs(), st.integers(0, 2**20), st.integers(1, 255), st.integers(0, 3), st.integers(0, 3))
 def test_a_stored_run_with_any_damage_is_refused(
     made: tuple[list[RawEntry], Delivery], place: int, change: int, short: int, more: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 from stage.runs import Heard
 
 from milepost.spark.reading import deliveries
@@ -55,7 +56,7 @@ def events(data: bytes, cut: int, *, compiled: bool) -> list[str]:
         ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     streams,
     st.integers(0, 400),

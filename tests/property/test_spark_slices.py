@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 from stage.made import batch, chunk, entry, single
 
 from milepost.spark.offsets import Slice
@@ -85,7 +86,7 @@ def logs(draw: st.DrawFn) -> tuple[list[RawEntry], list[int], list[tuple[int, by
     return log, counts, messages
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(logs(), st.data())
 def test_slices_are_the_topic_once(
     made: tuple[list[RawEntry], list[int], list[tuple[int, bytes]]], data: Any
@@ -105,7 +106,7 @@ def test_slices_are_the_topic_once(
     assert found == sorted(messages)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(logs(), st.integers(1, 60), st.integers(1, 4))
 def test_how_entries_are_grouped_changes_nothing(
     made: tuple[list[RawEntry], list[int], list[tuple[int, bytes]]], size: int, reach: int

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from stage.acksets import is_clean
+from stage.counts import examples
 
 from milepost.errors import IndexNotFound, LedgerNotFound, PersistenceError
 from milepost.positions.ids import Position
@@ -182,5 +183,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.log.index_from(position) == self.trimmed
 
 
-StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+StoreMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25)
 TestStore = StoreMachine.TestCase

@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from stage.counts import campaign_count
 from stage.frames import message
 from stage.overview import overview
 from stage.stage import Stage
@@ -22,7 +23,8 @@ from rip.player import KINDS, Player, indexes_shown
 from rip.race import PLAYERS_MAX
 from rip.test_rip_reset import NAME
 
-SEEDS, STEPS = 120, 30
+SEEDS = campaign_count("MILEPOST_RACES", 600, 20_000) // 10
+STEPS = 30
 NAMES = "abcde"
 VERBS = {
     "publish": 4, "come": 4, "leave": 2, "ack": 6, "reset": 1, "kill": 1, "tick": 1, "forget": 1,

@@ -16,7 +16,7 @@ from milepost.cursor.facts import SeekFact
 from milepost.positions.ranges import IndexRanges
 from rip.race import first_caught, run_seed
 
-SEEDS = campaign_count("MILEPOST_RACES", 700, 20_000)
+SEEDS = campaign_count("MILEPOST_RACES", 240, 20_000)
 BLOCKS = 8
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from stage.counts import campaign_count
 
 from milepost.broker.operations.policy_enforcement import PolicyEnforcement
 from milepost.broker.topic.topic import Topic
 from scenarios.operators import first_caught, run_seed
 
-SEEDS, BLOCKS = 120, 4
+SEEDS = campaign_count("MILEPOST_OPERATORS", 40, 3_000)
+BLOCKS = 4
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

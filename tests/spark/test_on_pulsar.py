@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pulsar
 import pytest
 from pulsar.schema import AvroSchema
 from pyspark.sql import SparkSession
+from stage.ports import free_port
 
 import milepost.spark
 from milepost.client.connection.endpoint import Endpoint
@@ -36,12 +36,6 @@ from spark.conftest import Publisher
 from spark.test_values_by_schema import Older
 
 TOPIC = "persistent://public/default/spark"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

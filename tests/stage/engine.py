@@ -164,7 +164,7 @@ class HandEngine(LoopDisk):
         return any([self._commit(), self._change(), self._read()])
 
     def _commit(self) -> bool:
-        if self.holds_journal:
+        if self.holds_journal or not self.store.journal.is_waiting:
             return False
         commits = self.store.journal.commit()
         self._around(partial(self.store.journal.finish, commits))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container
 
 from tidy.rules import HARMLESS, IMPURE_MODULES, PURE, Found, rule
-from tidy.tree import PRODUCT, Tree, imports_at_run_time
+from tidy.tree import PRODUCT, Tree, imports_at_run_time, nodes
 
 # The rooms of the broker, lowest first. A room imports those before it, never those behind it.
 BROKER_LAYERS = (
@@ -140,7 +140,7 @@ def _impurity(inner: str, path: str, module: ast.Module) -> str | None:
         for name in (found.top, ".".join(found.module.split(".")[:2])):
             if name in IMPURE_MODULES and (inner, name) not in HARMLESS:
                 return f"it imports {name}"
-    if any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(module)):
+    if any(nodes(module, ast.AsyncFunctionDef, ast.Await)):
         return "it is async"
     return None
 
@@ -160,19 +160,15 @@ def rooms_are_small(tree: Tree) -> Found:
 @rule
 def functions_are_short(tree: Tree) -> Found:
     for path, inner, module in tree.product():
-        for node in ast.walk(module):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                count = (node.end_lineno or node.lineno) - node.lineno + 1
-                if ast.get_docstring(node):
-                    count -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
-                # A constructor is a list of fields, each with its comment.
-                is_list = node.name == "__init__" or (inner, node.name) in HOT_LOOPS
-                if count > FUNCTION_LINES_MAX and not is_list:
-                    yield (
-                        path,
-                        node.lineno,
-                        f"{node.name} has {count} lines, at most {FUNCTION_LINES_MAX}",
-                    )
+        for node in nodes(module, ast.FunctionDef, ast.AsyncFunctionDef):
+            count = (node.end_lineno or node.lineno) - node.lineno + 1
+            if ast.get_docstring(node):
+                count -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+            # A constructor is a list of fields, each with its comment.
+            is_list = node.name == "__init__" or (inner, node.name) in HOT_LOOPS
+            if count > FUNCTION_LINES_MAX and not is_list:
+                text = f"{node.name} has {count} lines, at most {FUNCTION_LINES_MAX}"
+                yield path, node.lineno, text
 
 
 @rule
@@ -201,11 +197,9 @@ def rooms_list_their_files(tree: Tree) -> Found:
 @rule
 def subjects_have_names(tree: Tree) -> Found:
     """Docstrings, comments, messages and pages say who: the producer, the operator, the waiting consumer."""
-    for path, number, line in tree.lines():
-        if not path.startswith(("src/", "docs/", "README", "CHANGELOG", "SECURITY")):
-            continue
-        for found in FACELESS.finditer(line):
-            yield path, number, f"{found[0]}: name the subject"
+    pages = ("src/", "docs/", "README", "CHANGELOG", "SECURITY")
+    for path, number, found in tree.found(FACELESS, *pages):
+        yield path, number, f"{found[0]}: name the subject"
 
 
 @rule
@@ -225,21 +219,17 @@ def hooks_come_through_constructors(tree: Tree) -> Found:
     for path, inner, module in tree.product():
         if not inner.startswith("broker/"):
             continue
-        for node in ast.walk(module):
-            if (
-                isinstance(node, ast.AnnAssign)
-                and isinstance(node.target, ast.Attribute)
-                and isinstance(node.value, ast.Lambda)
-            ):
+        for node in nodes(module, ast.AnnAssign):
+            if isinstance(node.target, ast.Attribute) and isinstance(node.value, ast.Lambda):
                 yield path, node.lineno, f"{node.target.attr} is a lambda until it is overwritten"
 
 
 @rule
 def named_files_exist(tree: Tree) -> Found:
     """A Python file that a docstring, a comment or a page names is there."""
-    there = [f"/{path}" for path in tree.texts]
-    for path, number, line in tree.lines():
-        if path.startswith(("src/", "docs/", "README")):
-            for found in NAMED_FILE.finditer(line):
-                if not any(one.endswith(f"/{found[0]}") for one in there):
-                    yield path, number, f"there is no {found[0]}"
+    there = {
+        path.split("/", above)[-1] for path in tree.texts for above in range(path.count("/") + 1)
+    }
+    for path, number, found in tree.found(NAMED_FILE, "src/", "docs/", "README"):
+        if found[0] not in there:
+            yield path, number, f"there is no {found[0]}"

@@ -26,6 +26,7 @@ from tidy.tree import (
     dotted,
     given_names,
     names_used,
+    nodes,
     resolved,
     words,
 )
@@ -226,11 +227,11 @@ def purity(tree: Tree) -> Found:
             impure = {module for module in impure if (inner, module) not in HARMLESS}
             if impure:
                 yield path, found.line, f"pure module imports {impure.pop()}"
-        for node in ast.walk(module):
-            if isinstance(node, ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await):
-                yield path, node.lineno, "pure module is async"
-            elif isinstance(node, ast.Call) and dotted(node.func) == "open":
-                yield path, node.lineno, "pure module opens a file"
+        for node in nodes(module, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await):
+            yield path, node.lineno, "pure module is async"
+        for call in nodes(module, ast.Call):
+            if dotted(call.func) == "open":
+                yield path, call.lineno, "pure module opens a file"
 
 
 @rule
@@ -251,9 +252,7 @@ def files_are_opened_by_the_seam(tree: Tree) -> Found:
     for path, inner, module in tree.product():
         if inner.startswith((*OPENS_FILES, "testing/")):
             continue
-        for node in ast.walk(module):
-            if not isinstance(node, ast.Call):
-                continue
+        for node in nodes(module, ast.Call):
             name = resolved(module, dotted(node.func))
             top, _, method = name.rpartition(".")
             if (
@@ -300,17 +299,17 @@ def no_dead_modules(tree: Tree) -> Found:
     launchers = "\n".join(
         text for path, text in tree.texts.items() if path in ("pyproject.toml", "Makefile")
     )
+    users: dict[str, set[str]] = {}  # of a module, and of all that it is in
+    for user, found_all in tree.imports.items():
+        for found in found_all:
+            parts = found.module.split(".")
+            for count in range(1, len(parts) + 1) if parts[0] == "milepost" else ():
+                users.setdefault(".".join(parts[:count]), set()).add(user)
     for path, inner, _ in tree.product():
         name = "milepost." + inner.removesuffix(".py").replace("/", ".")
         if name.endswith(("__init__", "__main__")) or inner.startswith("testing/"):
             continue
-        users = (
-            found.module
-            for user, found_all in tree.imports.items()
-            if user not in (path, _unit_test_of(inner))
-            for found in found_all
-        )
-        imported = any(used == name or used.startswith(f"{name}.") for used in users)
+        imported = users.get(name, set()) - {path, _unit_test_of(inner)}
         if not imported and not re.search(rf"\b{re.escape(name)}\b", launchers):
             yield path, 1, "never imported, and no entry point names it"
 
@@ -320,8 +319,8 @@ def no_print(tree: Tree) -> Found:
     for path, inner, module in tree.product():
         if inner.startswith(("cli/", "testing/")):
             continue
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call) and dotted(node.func) == "print":
+        for node in nodes(module, ast.Call):
+            if dotted(node.func) == "print":
                 yield path, node.lineno, "print: log it, or leave it to the CLI"
 
 
@@ -337,9 +336,7 @@ def no_mocks(tree: Tree) -> Found:
 def no_sleep_as_synchronisation(tree: Tree) -> Found:
     for path, module in tree.python("tests/"):
         lines = tree.texts[path].splitlines()
-        for node in ast.walk(module):
-            if not isinstance(node, ast.Call):
-                continue
+        for node in nodes(module, ast.Call):
             name = resolved(module, dotted(node.func))
             yields = name == "asyncio.sleep" and [ast.unparse(arg) for arg in node.args] == ["0"]
             if name in ("time.sleep", "asyncio.sleep") and not yields:
@@ -350,23 +347,20 @@ def no_sleep_as_synchronisation(tree: Tree) -> Found:
 
 @rule
 def nothing_unfinished(tree: Tree) -> Found:
-    for path, number, line in tree.lines():
-        if found := UNFINISHED.search(line):
-            yield path, number, f"{found[0]}: do it, or open an issue"
+    for path, number, found in tree.found(UNFINISHED):
+        yield path, number, f"{found[0]}: do it, or open an issue"
 
 
 @rule
 def no_machine_paths(tree: Tree) -> Found:
-    for path, number, line in tree.lines():
-        if found := MACHINE_PATH.search(line):
-            yield path, number, f"{found[0]}: a path of somebody's machine"
+    for path, number, found in tree.found(MACHINE_PATH):
+        yield path, number, f"{found[0]}: a path of somebody's machine"
 
 
 @rule
 def no_registry_hosts(tree: Tree) -> Found:
-    for path, number, line in tree.lines():
-        if found := REGISTRY_HOST.search(line):
-            yield path, number, f"{found[0]}: the host of a package registry"
+    for path, number, found in tree.found(REGISTRY_HOST):
+        yield path, number, f"{found[0]}: the host of a package registry"
 
 
 @rule

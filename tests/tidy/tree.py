@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 PRODUCT = "src/milepost/"
 GENERATED = tuple(
@@ -26,6 +26,10 @@ GENERATED = tuple(
 
 # Commands that load lazily name their module in a string, with or without ":function".
 LAZY_IMPORT = re.compile(r"milepost(\.\w+)+(:\w+)?")
+
+
+NAMING = (ast.Attribute, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Import(NamedTuple):
@@ -77,11 +81,14 @@ class Tree:
         for path, module in self.python(PRODUCT):
             yield path, path.removeprefix(PRODUCT), module
 
-    def lines(self) -> Iterator[tuple[str, int, str]]:
+    def found(
+        self, pattern: re.Pattern[str], *folders: str
+    ) -> Iterator[tuple[str, int, re.Match[str]]]:
+        """(path, line, match) of a pattern in the texts that were written by hand."""
         for path, text in self.texts.items():
-            if path not in GENERATED:
-                for number, line in enumerate(text.splitlines(), 1):
-                    yield path, number, line
+            if path not in GENERATED and path.startswith(folders or ""):
+                for match in pattern.finditer(text):
+                    yield path, text.count("\n", 0, match.start()) + 1, match
 
     @cached_property
     def imports(self) -> dict[str, list[Import]]:
@@ -103,9 +110,32 @@ def _parse(text: str) -> ast.Module:
         gc.enable()
 
 
+@cache
+def _by_kind(module: ast.Module) -> dict[type[ast.AST], list[ast.AST]]:
+    """A tree is walked once: of its many nodes every rule asks for a few kinds."""
+    kinds: dict[type[ast.AST], list[ast.AST]] = {}
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        kinds.setdefault(type(node), []).append(node)
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting.extend(one for one in value if isinstance(one, ast.AST))
+    return kinds
+
+
+def nodes(module: ast.Module, *kinds: type[_Node]) -> Iterator[_Node]:
+    """The nodes of some kinds in a whole module, kind by kind."""
+    found = _by_kind(module)
+    for kind in kinds:
+        yield from cast("list[_Node]", found.get(kind, []))
+
+
 def _imports(path: str, module: ast.Module) -> Iterator[Import]:
     package = path.removeprefix("src/").removesuffix(".py").split("/")[:-1]
-    for node in ast.walk(module):
+    for node in nodes(module, ast.Import, ast.ImportFrom, ast.Constant):
         if isinstance(node, ast.Import):
             yield from (Import(node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -124,8 +154,8 @@ def imports_at_run_time(path: str, module: ast.Module) -> Iterator[Import]:
     """The imports of a module that happen when it is loaded: not those under TYPE_CHECKING."""
     for_types = {
         part.lineno
-        for node in ast.walk(module)
-        if isinstance(node, ast.If) and dotted(node.test).endswith("TYPE_CHECKING")
+        for node in nodes(module, ast.If)
+        if dotted(node.test).endswith("TYPE_CHECKING")
         for part in ast.walk(node)
         if isinstance(part, ast.Import | ast.ImportFrom)
     }
@@ -154,7 +184,7 @@ def resolved(module: ast.Module, name: str) -> str:
 @cache
 def _aliases(module: ast.Module) -> dict[str, str]:
     aliases: dict[str, str] = {}
-    for node in ast.walk(module):
+    for node in nodes(module, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             aliases |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -165,8 +195,8 @@ def _aliases(module: ast.Module) -> dict[str, str]:
 
 
 def names_used(module: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+    for node in nodes(module, ast.Name, ast.Attribute):
+        if isinstance(node.ctx, ast.Load):
             yield node.lineno, resolved(module, dotted(node))
 
 
@@ -176,7 +206,7 @@ def given_names(module: ast.Module) -> Iterator[tuple[int, str]]:
     Not locals, not what private functions call their parameters, not names of libraries that are
     only used. A parameter `offset` beside bytes is a place in those bytes.
     """
-    for node in ast.walk(module):
+    for node in nodes(module, *NAMING):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.attr
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
