@@ -62,7 +62,7 @@ class BrokerProcess:
         self.bucket: Path | None = None
         """The folder that is its bucket, if the tests are to run on one."""
         if TESTS_ON == BUCKET and not settings.keys() & ALONE:
-            self.bucket = directory / "bucket"
+            self.bucket = directory.absolute() / "bucket"
             self.flags += ["--bucket", self.bucket.as_uri()]
         elif TESTS_ON == WORKERS and not settings.keys() & ALONE:
             self.flags += ["--workers", "2"]

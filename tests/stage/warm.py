@@ -21,7 +21,9 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 
@@ -45,23 +47,25 @@ class Forked:
     def __init__(self, pid: int, watch: int) -> None:
         self.pid = pid
         self._watch = watch
-        """A descriptor of the process, which can be read when it has ended; -1: it was seen to have."""
+        """A descriptor of the process, which can be read when it has ended. It is closed with this object and
+        not before: several threads ask at once."""
+        weakref.finalize(self, os.close, watch)
 
     def poll(self) -> int | None:
         """None while it runs. Its exit code is not known here."""
-        if self._watch >= 0 and select.select([self._watch], [], [], 0)[0]:
-            os.close(self._watch)
-            self._watch = -1
-        return 0 if self._watch < 0 else None
+        return 0 if self._has_ended(0) else None
 
     def wait(self, timeout: float) -> None:
-        if self._watch >= 0:
-            select.select([self._watch], [], [], timeout)
-        if self.poll() is None:
+        if not self._has_ended(timeout):
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
 
+    def _has_ended(self, timeout: float) -> bool:
+        poll = select.poll()  # unlike select, for descriptors above 1,023 too
+        poll.register(self._watch, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+
     def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
+        with suppress(ProcessLookupError):  # it has ended
             signal.pidfd_send_signal(self._watch, number)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from stage.certificates import Authority
+from stage.loops import run_and_collect
 
 from milepost.errors import ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Put, Request
@@ -103,12 +104,8 @@ def run(tmp_path: Path, play: Callable[[MemoryBucket, Side, Side], Awaitable[Non
         finally:
             for side in (one, other):
                 await side.die()
-            # A hail that was just taken is heard to its end: the loop would leave its connection open.
-            await asyncio.sleep(0.05)  # sleep: it becomes a task
-            while heard := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(heard)
 
-    asyncio.run(played())
+    run_and_collect(played())
 
 
 def test_shards_are_shared_and_taken_from_a_broker_that_is_gone(tmp_path: Path) -> None:
@@ -248,7 +245,7 @@ def test_a_broker_that_is_not_trusted_is_named_once(
             await one.die()
             await other.die()
 
-    asyncio.run(play())
+    run_and_collect(play())
     lines = [
         line for line in caplog.text.splitlines() if "broker other at 127.0.0.1: no TLS" in line
     ]

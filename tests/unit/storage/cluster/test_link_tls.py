@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from stage.certificates import Authority, Issued
+from stage.loops import run_and_collect
 
 from milepost.errors import InvalidSetting
 from milepost.storage.cluster.link_tls import LinkTls
@@ -53,7 +54,7 @@ def exchange(server: LinkTls, client: ssl.SSLContext | None, host: str = "127.0.
         finally:
             listening.close()
 
-    return asyncio.run(play())
+    return run_and_collect(play())
 
 
 def test_brokers_of_one_authority_talk(tmp_path: Path, authority: Authority) -> None:
