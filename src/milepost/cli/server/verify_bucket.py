@@ -127,20 +127,31 @@ async def _checked_part(
         if part is None:
             return None
         found = Report(problems=list(part.damages))
+        failure: OSError | None = None
         if part.manifest is not None and part.image is not None:
-            await asyncio.to_thread(_check_store, objects, part, found)
-        if not found.all_problems or look == LOOKS - 1:
+            try:
+                await asyncio.to_thread(_check_store, objects, part, found)
+            except OSError as error:  # it may be an object that the owner has deleted since
+                failure = error
+        if failure is None and not found.all_problems:
             break
-        now = await audit.asked(objects, url, Get(MANIFEST))
-        if part.manifest is None or (
-            isinstance(now, Found) and Manifest.decode(now.data) == part.manifest
-        ):
+        if look == LOOKS - 1 or not await _has_changed(objects, url, part):
+            if failure is not None:
+                raise failure
             break
     report.problems += found.problems
     report.topics += found.topics
     report.remarks += found.remarks
     report.cut_bytes += found.cut_bytes
     return part
+
+
+async def _has_changed(objects: Objects, url: str, part: PartAudit) -> bool:
+    """Has the owner written another manifest since a part was looked at?"""
+    if part.manifest is None:
+        return False
+    now = await audit.asked(objects, url, Get(MANIFEST))
+    return not isinstance(now, Found) or Manifest.decode(now.data) != part.manifest
 
 
 def _check_store(objects: Objects, part: PartAudit, report: Report) -> None:
