@@ -53,6 +53,7 @@ format: $(READY) ## rewrite the sources in the house format
 check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposals: a few minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(BIN)/python tests/judge.py --forget
 	$(MAKE) --no-print-directory -j 2 types quick
 
 # Beside the tests: it takes one core alone for 20 s where it has not run before.
@@ -60,10 +61,9 @@ types: $(READY)
 	$(BIN)/mypy
 
 quick: $(READY)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
+	$(JUDGE) -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(BIN)/python tests/judge.py --forget
 	$(JUDGE) -n $(JOBS) --dist worksteal -m "slow" $(SLOW)
 	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
 	$(JUDGE) -n $(JOBS) --dist loadfile -m "not slow" tests/spark

@@ -1,6 +1,6 @@
 """Runs pytest, and judges alone what failed beside other work.
 
-The tests behind `make check` start brokers, clients and Spark, kill them and wait for real clocks, two
+The tests start brokers, clients and Spark, kill them and wait for real clocks, two
 at a time on whatever machine there is. A machine that stops for seconds fails a test that is right. So
 what failed is run again by itself, three times: one more failure and the whole has failed. What holds
 is named at the end, as a test to be mended. More than three failures are no accident and fail at once.
