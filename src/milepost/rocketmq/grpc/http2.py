@@ -95,7 +95,6 @@ class _Stream:
         "owed",
         "received",
         "unsent",
-        "unsent_size",
         "window",
     )
 
@@ -111,7 +110,6 @@ class _Stream:
         self.left: int | None = None
         """Bytes that are still to come, where the client has said how many."""
         self.unsent: deque[bytes | memoryview] = deque()
-        self.unsent_size = 0
         self.ends_with: bytes | None = None
         """The header block behind the data; None: more follows."""
 
@@ -157,7 +155,8 @@ class Http2:
         self._received = CONNECTION_WINDOW
         self._owed = 0
         self._cut_off: dict[int, None] = {}
-        # Streams with something unsent, in the order of their turns.
+        # Streams that wait for room in the window of the connection, in the order of their turns. Those that
+        # wait for room in their own are not among them: nothing has to be tried that cannot go.
         self._waiting: dict[int, None] = {}
         self._idle_frames = _Patience(IDLE_FRAMES_MAX, IDLE_FRAMES_A_SECOND)
         self._resets = _Patience(RESETS_MAX, RESETS_A_SECOND)
@@ -196,7 +195,8 @@ class Http2:
 
     def is_drained(self, stream: int) -> bool:
         """Is everything that was written for a call on its way?"""
-        return stream not in self._waiting
+        known = self._streams.get(stream)
+        return known is None or not known.unsent
 
     def take(self) -> bytes:
         """What is to be sent."""
@@ -431,8 +431,12 @@ class Http2:
             if payload:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "an answer to settings with some")
             return
+        window = self._stream_window
         for number, value in frames.read_settings(payload):
             self._set(number, value)
+        # Once for a frame, however often it names the window: thousands of streams may be open.
+        if self._stream_window != window:
+            self._grow_all(self._stream_window - window)
         self._out.append(frames.frame(frames.SETTINGS, ACK, 0))
         self._flush()
 
@@ -440,18 +444,22 @@ class Http2:
         if number == Setting.INITIAL_WINDOW_SIZE:
             if value > WINDOW_MAX:
                 raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, f"a window of {value} bytes")
-            grown = value - self._stream_window
             self._stream_window = value
-            for one in self._streams.values():
-                one.window += grown
-                if one.window > WINDOW_MAX:
-                    raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "a window is too large")
         elif number == Setting.MAX_FRAME_SIZE:
             if not FRAME_SIZE_MAX <= value < 2**24:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"frames of {value} bytes")
             self._frame_size = min(value, 4 * FRAME_SIZE_MAX)
         elif number == Setting.ENABLE_PUSH and value > 1:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"pushes are {value}")
+
+    def _grow_all(self, grown: int) -> None:
+        """The window of every stream grows by so much; by less than nothing, it may be."""
+        for stream, known in self._streams.items():
+            known.window += grown
+            if known.window > WINDOW_MAX:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "a window is too large")
+            if known.unsent and known.window > 0:
+                self._waiting[stream] = None
 
     def _push(self, flags: int, stream: int, payload: bytes, now: float) -> None:
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client pushes")
@@ -488,9 +496,12 @@ class Http2:
             if not grown or known.window > WINDOW_MAX:
                 code = ErrorCode.FLOW_CONTROL_ERROR if grown else ErrorCode.PROTOCOL_ERROR
                 raise StreamFault(stream, code, f"a window grows by {grown} bytes")
-        if not self._waiting:
-            self._idle(now)  # nothing has waited for it
+            if known.unsent and known.window > 0:
+                self._waiting[stream] = None
+        window = self._window
         self._flush()
+        if self._window == window:
+            self._idle(now)  # nothing has waited for it
 
     def _must_be_old(self, stream: int) -> None:
         if stream > self.last_stream or not stream % 2:
@@ -534,8 +545,6 @@ class Http2:
             return True
         # As a view: what is left of a large message is cut off again and again.
         known.unsent.append(data if len(data) <= FRAME_SIZE_MAX else memoryview(data))
-        known.unsent_size += len(data)
-        self._waiting[stream] = None
         self._send(stream, known)
         return not known.unsent
 
@@ -575,25 +584,22 @@ class Http2:
 
     def _flush(self) -> None:
         """Send what there is room for now, each stream in its turn."""
-        for stream in list(self._waiting):
-            if self._window <= 0:
-                return
+        while self._window > 0 and self._waiting:
+            stream = next(iter(self._waiting))
             known = self._streams[stream]
             self._send(stream, known)
             if not known.unsent:
                 self._events.append(Drained(stream))
-            else:  # the others first, the next time
-                del self._waiting[stream]
-                self._waiting[stream] = None
 
     def _send(self, stream: int, known: _Stream) -> None:
-        """Send of a stream what there is room for, in frames that the client takes."""
+        """Send of a stream what there is room for, in frames that the client takes. What is left waits for
+        the others' turns, or for room in the window of the stream."""
         unsent = known.unsent
         while unsent:
             data = unsent[0]
             size = min(len(data), known.window, self._window, self._frame_size)
             if size <= 0 and data:
-                return
+                break
             if size == len(data):
                 unsent.popleft()
             else:
@@ -601,11 +607,13 @@ class Http2:
                 data = data[:size]
             known.window -= size
             self._window -= size
-            known.unsent_size -= size
             self._out += (frames.head(size, frames.DATA, 0, stream), data)
             self._idle_frames.rewarded(IDLE_FRAMES_AN_ANSWER)
-        del self._waiting[stream]
-        if known.ends_with is not None:
+        self._waiting.pop(stream, None)
+        if unsent:
+            if known.window > 0:
+                self._waiting[stream] = None
+        elif known.ends_with is not None:
             self._finish(stream, known)
 
     def _finish(self, stream: int, known: _Stream) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import hpack
 import pytest
@@ -14,6 +15,7 @@ from milepost.rocketmq.grpc.frames import (
     END_HEADERS,
     END_STREAM,
     PREFACE,
+    WINDOW_DEFAULT,
     ConnectionFault,
     ErrorCode,
     Setting,
@@ -394,6 +396,54 @@ def test_a_flood_of_frames_that_bring_nothing(link: Link, idle: bytes) -> None:
     link.now += 10  # some are allowed every second
     link.say(*[idle] * 1000)
     assert link.fault(*[idle] * http2.IDLE_FRAMES_MAX) is CALM
+
+
+@pytest.mark.parametrize("where", [0, 1, 3])
+def test_a_flood_of_room_that_nothing_waits_for(link: Link, where: int) -> None:
+    """An answer waits for room in its own window, and gets it elsewhere, or never enough."""
+    link.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 70_000}), asked(1), asked(3))
+    assert not link.http2.write(1, bytes(70_000))  # the window of the connection is smaller
+    link.say(frames.window_frame(0, 70_000 - WINDOW_DEFAULT + 100))
+    link.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}))
+    assert not link.http2.write(1, b"waits")
+    assert link.fault(*[frames.window_frame(where, 1)] * (http2.IDLE_FRAMES_MAX + 100)) is CALM
+
+
+def test_a_frame_of_settings_costs_one_look_at_the_streams(link: Link) -> None:
+    """However often it names their window: thousands of them may be open."""
+
+    class Streams(dict[int, Any]):
+        looks = 0
+
+        def values(self) -> Any:
+            self.looks += 1
+            return super().values()
+
+        def items(self) -> Any:
+            self.looks += 1
+            return super().items()
+
+    link.say(asked(1))
+    streams = link.http2._streams = Streams(link.http2._streams)
+    often = b"".join(
+        struct.pack(">HI", Setting.INITIAL_WINDOW_SIZE, one % 7) for one in range(2000)
+    )
+    link.say(frame(frames.SETTINGS, 0, 0, often))
+    assert streams.looks <= 1
+    assert not link.http2.write(1, b"x" * 6)  # the last one counts: four bytes
+    assert link.sent()[-1] == (frames.DATA, 0, 1, b"x" * 4)
+
+
+def test_room_for_a_call_is_given_to_no_other(link: Link) -> None:
+    link.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}), asked(1), asked(3))
+    for stream in (1, 3):
+        assert not link.http2.write(stream, b"abcd")
+    link.sent()
+    assert link.say(frames.window_frame(3, 4)) == [Drained(3)]
+    assert link.sent() == [(frames.DATA, 0, 3, b"abcd")]
+    assert not link.http2.is_drained(1)
+    assert link.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 4})) == [Drained(1)]
+    assert (frames.DATA, 0, 1, b"abcd") in link.sent()
 
 
 def test_pings_beside_answers_are_no_flood(link: Link) -> None:
