@@ -18,6 +18,7 @@ from milepost.rocketmq.grpc import frames
 from milepost.rocketmq.grpc.frames import END_HEADERS, END_STREAM, PREFACE, ErrorCode, frame
 from milepost.rocketmq.grpc.headers import written
 from milepost.rocketmq.server import SERVICE
+from milepost.wire.scanners.varint import encode_varint
 
 HELLO = PREFACE + frames.settings_frame({})
 GROWTH_MAX = 32 * 2**20
@@ -138,6 +139,77 @@ def test_a_client_that_takes_nothing_makes_the_broker_read_nothing(
         assert stream < 2_000_000, "all of it was taken"
         assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
         assert peak_size(broker) - before < GROWTH_MAX
+
+
+def message(request: Any, size: int = 0) -> bytes:
+    """A request, made larger by a field that no one knows."""
+    said = request.SerializeToString()
+    if size:  # field 1000, of bytes
+        said += b"\xc2\x3e" + encode_varint(size) + bytes(size)
+    return b"\x00" + len(said).to_bytes(4, "big") + said
+
+
+def ask(link: socket.socket, name: str, stream: int, said: bytes, *, is_last: bool) -> None:
+    """A call of any size, in as much room as the other side gives."""
+    link.sendall(frame(frames.HEADERS, END_HEADERS, stream, block(name)))
+    parts = [said[at : at + 16384] for at in range(0, len(said), 16384)]
+    room = 256 * 1024
+    for number, part in enumerate(parts):
+        while room < len(part):
+            head = link.recv(9, socket.MSG_WAITALL)
+            payload = link.recv(int.from_bytes(head[:3], "big"), socket.MSG_WAITALL)
+            if head[3] == frames.WINDOW_UPDATE and int.from_bytes(head[5:9], "big") == stream:
+                room += int.from_bytes(payload, "big")
+        room -= len(part)
+        flags = END_STREAM if is_last and number == len(parts) - 1 else 0
+        link.sendall(frame(frames.DATA, flags, stream, part))
+
+
+NO_ROOM = PREFACE + frames.settings_frame({frames.Setting.INITIAL_WINDOW_SIZE: 0})
+
+
+@pytest.mark.parametrize("name", ["SendMessage", "ReceiveMessage", "Telemetry"])
+def test_large_requests_are_not_kept_while_their_answers_are_not_read(
+    broker: BrokerProcess, raw: Any, name: str
+) -> None:
+    assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+    said = message(pb.HeartbeatRequest(), 4 * 2**20)
+    before = peak_size(broker)
+    with socket.create_connection(("127.0.0.1", broker.rocketmq_port), timeout=30) as link:
+        link.sendall(NO_ROOM)
+        for stream in range(1, 65, 2):
+            ask(link, name, stream, said, is_last=name != "Telemetry")
+        assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+        assert peak_size(broker) - before < 2 * GROWTH_MAX
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["not read", "not sent"])
+def test_calls_that_do_nothing_leave_room_for_others(
+    broker: BrokerProcess, raw: Any, is_whole: bool
+) -> None:
+    """They are as many as all clients together may have."""
+    asked, said = block("Heartbeat"), message(pb.HeartbeatRequest())
+    calls = [
+        frame(frames.HEADERS, END_HEADERS, stream, asked)
+        + (frame(frames.DATA, END_STREAM, stream, said) if is_whole else b"")
+        for stream in range(1, 2 * 8192, 2)
+    ]
+    with socket.create_connection(("127.0.0.1", broker.rocketmq_port), timeout=30) as link:
+        link.sendall(NO_ROOM + b"".join(calls) + frame(frames.PING, 0, 0, b"all read"))
+        heard = b""
+        while b"all read" not in heard:
+            heard = heard[-100:] + link.recv(65536)
+        assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+
+
+def test_thousands_of_small_messages_on_a_stream_do_not_keep_others_waiting(
+    broker: BrokerProcess, raw: Any
+) -> None:
+    with socket.create_connection(("127.0.0.1", broker.rocketmq_port), timeout=30) as link:
+        link.sendall(HELLO + frame(frames.HEADERS, END_HEADERS, 1, block("Telemetry")))
+        link.sendall(frame(frames.DATA, 0, 1, bytes(5) * 3276) * 15)
+        for _ in range(10):
+            raw.call("Heartbeat", pb.HeartbeatRequest(), timeout=10)
 
 
 def test_what_speaks_something_else_is_hung_up_on_and_counted(broker: BrokerProcess) -> None:

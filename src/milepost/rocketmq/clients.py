@@ -199,22 +199,29 @@ class Clients:
         """Answer the settings of a client for as long as it keeps its stream open."""
         async for command in commands:
             self.heard(stream.call)
-            if not command.HasField("settings"):
-                continue
-            if command.ByteSize() > SETTINGS_SIZE_MAX:  # answers wait until they are read
-                raise Refused(Code.BAD_REQUEST, f"settings of more than {SETTINGS_SIZE_MAX} bytes")
-            settings = settings_for(command.settings, body_size_max(self._broker))
-            stream.language = settings.user_agent.language
-            if settings.HasField("subscription"):
-                stream.consumer = _told(settings)
-                manner = await manner_of(stream.call, settings.subscription)
-                settings.subscription.fifo = manner.is_fifo
-                settings.backoff_policy.max_attempts = manner.attempts_max
-            for topic in settings.publishing.topics[:TOPICS_MAX]:
-                with suppress(MilepostError):  # no topic of that name can be there
-                    self.sends_to(stream.call.client, name_of(topic).text)
-            stream.answer(pb.TelemetryCommand(status=OK, settings=settings))
+            if command.HasField("settings"):
+                await self._answer_settings(stream, command.settings, manner_of, name_of)
+            del command  # it may be large, and the next one may take long to come
         await stream.last()
+
+    async def _answer_settings(
+        self,
+        stream: Stream,
+        told: pb.Settings,
+        manner_of: Callable[[Call, pb.Subscription], Awaitable[Manner]],
+        name_of: Callable[[pb.Resource], TopicName],
+    ) -> None:
+        settings = settings_for(told, body_size_max(self._broker))
+        stream.language = settings.user_agent.language
+        if settings.HasField("subscription"):
+            stream.consumer = _told(settings)
+            manner = await manner_of(stream.call, settings.subscription)
+            settings.subscription.fifo = manner.is_fifo
+            settings.backoff_policy.max_attempts = manner.attempts_max
+        for topic in settings.publishing.topics[:TOPICS_MAX]:
+            with suppress(MilepostError):  # no topic of that name can be there
+                self.sends_to(stream.call.client, name_of(topic).text)
+        stream.answer(pb.TelemetryCommand(status=OK, settings=settings))
 
     def sends_to(self, client: str, topic: str) -> None:
         """A client sends to a topic: it can be asked about transactions there."""

@@ -18,7 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import Clients, Stream
+from milepost.rocketmq.clients import SETTINGS_SIZE_MAX, Clients, Stream
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
 from milepost.rocketmq.consuming.queues import Held
 from milepost.rocketmq.consuming.receiving import Receiving
@@ -182,23 +182,27 @@ class RocketMqServer:
 
         async def run(asked: GrpcCall, request: bytes) -> None:
             told = read(request)
+            del request  # it is as large as what was read
             try:
                 answer = await handler(await self._enter(asked, name), told)
             except Exception as error:
                 answer = response(status=self._refusal(error))
-            await asked.answer(answer.SerializeToString())
+            asked.answer(answer.SerializeToString())
 
         return Method(run)
 
     async def _receive(self, asked: GrpcCall, told: bytes) -> None:
         """A status, the messages, the time: clients need the first and the last whatever happens."""
         request: pb.ReceiveMessageRequest = _READ_POLL(told)
+        del told
         group, taken, none = None, list[Held](), status(Code.MESSAGE_NOT_FOUND)
         try:
             call = await self._enter(asked, "ReceiveMessage")
             group, taken = await self._receiving.receive(call, request)
         except Exception as error:
             none = self._refusal(error)
+            # It may be large, and the client may take its time to read why.
+            request = pb.ReceiveMessageRequest()
         with self._receiving.answering(taken):
             try:
                 is_empty = True
@@ -252,7 +256,13 @@ class RocketMqServer:
 async def _commands(asked: GrpcCall) -> AsyncIterator[pb.TelemetryCommand]:
     """What a client says on its stream."""
     while (said := await asked.read()) is not None:
-        yield _READ_COMMAND(said)
+        if len(said) > SETTINGS_SIZE_MAX:
+            del said  # the error knows this frame
+            raise Refused(Code.BAD_REQUEST, f"settings of more than {SETTINGS_SIZE_MAX} bytes")
+        command = _READ_COMMAND(said)
+        del said  # nothing of it is kept while the client says nothing more
+        yield command
+        del command
 
 
 async def _write(asked: GrpcCall, answer: pb.ReceiveMessageResponse) -> None:

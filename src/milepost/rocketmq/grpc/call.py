@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 # A client that does not read its answers for so long loses the call.
 READ_S: Final = 30.0
+# Messages of a stream that its method reads before other clients have their turn.
+MESSAGES_A_TURN: Final = 64
+# What a message takes beside its bytes.
+MESSAGE_SIZE: Final = 64
 
 _HEAD_SIZE: Final = 5
 
 
 class Unread(Exception):
-    """The client does not read its answer, or clients together leave too much unread."""
+    """The client does not read its answer."""
 
 
 class GrpcCall:
@@ -34,12 +38,15 @@ class GrpcCall:
         "_connection",
         "_has_begun",
         "_messages",
+        "_messages_size",
         "_partial",
+        "_read_in_turn",
         "_waiter",
         "_went",
         "began",
         "deadline",
         "headers",
+        "is_at_work",
         "is_last",
         "kept_size",
         "method",
@@ -65,10 +72,15 @@ class GrpcCall:
         self.task: asyncio.Task[None] | None = None
         self.is_last = False
         """The client says nothing more."""
+        self.is_at_work = False
+        """It is one of the calls that the server works on."""
         self.kept_size = 0
         """Bytes that have come and were not read."""
         self._partial: bytearray | None = None
         self._messages: deque[bytes] = deque()
+        # What they take: thousands of small ones may wait, and their sum is asked for at each.
+        self._messages_size = 0
+        self._read_in_turn = 0
         self._has_begun = False
         # Who waits for the next message, and who for the client to read.
         self._waiter: asyncio.Future[None] | None = None
@@ -99,7 +111,7 @@ class GrpcCall:
         if partial is None and len(data) >= _HEAD_SIZE:
             size = int.from_bytes(data[1:5], "big")
             if not data[0] and size == len(data) - _HEAD_SIZE and size <= size_max:
-                self._messages.append(data[_HEAD_SIZE:])  # as nearly always: one frame, one message
+                self._add(data[_HEAD_SIZE:])  # as nearly always: one frame, one message
                 self._wake()
                 return
         if partial is None:
@@ -115,7 +127,7 @@ class GrpcCall:
                 )
             if len(partial) - _HEAD_SIZE < size:
                 break
-            self._messages.append(bytes(partial[_HEAD_SIZE : _HEAD_SIZE + size]))
+            self._add(bytes(partial[_HEAD_SIZE : _HEAD_SIZE + size]))
             del partial[: _HEAD_SIZE + size]
         if not partial:
             self._partial = None
@@ -125,8 +137,17 @@ class GrpcCall:
 
     def size(self) -> int:
         """Bytes that are kept of it."""
-        size = sum(map(len, self._messages))
+        size = self._messages_size
         return size if self._partial is None else size + len(self._partial)
+
+    def _add(self, message: bytes) -> None:
+        self._messages.append(message)
+        self._messages_size += len(message) + MESSAGE_SIZE
+
+    def _pop(self) -> bytes:
+        message = self._messages.popleft()
+        self._messages_size -= len(message) + MESSAGE_SIZE
+        return message
 
     @property
     def has_unread(self) -> bool:
@@ -136,20 +157,26 @@ class GrpcCall:
         """The one message of a call that has one; `Ended` if it has another number of them."""
         if len(self._messages) != 1:
             raise Ended(Status.INTERNAL, f"{len(self._messages)} messages; the call has one")
-        return self._messages.popleft()
+        return self._pop()
 
     def put_back(self, message: bytes) -> None:
         """It is not the time for it yet."""
         self._messages.appendleft(message)
+        self._messages_size += len(message) + MESSAGE_SIZE
 
     async def read(self) -> bytes | None:
         """The next message; None if no more come."""
+        self._read_in_turn += 1
+        if self._read_in_turn >= MESSAGES_A_TURN:
+            self._read_in_turn = 0
+            await asyncio.sleep(0)  # sleep: a turn for others, where thousands have come at once
         while not self._messages:
             if self.is_last:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        message = self._messages.popleft()
+            self._read_in_turn = 0
+        message = self._pop()
         self._connection.was_read(self)
         return message
 
@@ -159,12 +186,10 @@ class GrpcCall:
 
     # -- what goes ---------------------------------------------------------------------------------
 
-    async def answer(self, message: bytes) -> None:
-        """The one message of the answer, and its end; return when the client takes it."""
-        data = b"\x00" + len(message).to_bytes(4, "big") + message
-        if not self._connection.answer(self.stream, data):
-            with self._connection.unread(len(data)):
-                await self._taken()
+    def answer(self, message: bytes) -> None:
+        """The one message of the answer, and its end. While the client does not take it, the connection keeps
+        these bytes alone: the request, the task and the place among the calls are free."""
+        self._connection.answer(self.stream, b"\x00" + len(message).to_bytes(4, "big") + message)
 
     async def write(self, message: bytes) -> None:
         """A message of the answer; return when there is room for the next. `Unread` if the client does
@@ -177,6 +202,10 @@ class GrpcCall:
     def finish(self, status: Status, text: str = "") -> None:
         """The end of the answer."""
         self._connection.finish(self.stream, status, text, has_begun=self._has_begun)
+
+    def end(self, status: Status, text: str) -> None:
+        """End it from outside, wherever it is."""
+        self._connection.end(self, status, text)
 
     def drop(self, code: ErrorCode = ErrorCode.CANCEL) -> None:
         """End it, with all that the client has not read."""

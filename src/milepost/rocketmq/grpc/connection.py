@@ -10,9 +10,7 @@ waiting. While a client does not take what is written for it, nothing is read fr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from milepost.rocketmq.grpc import statuses
@@ -36,6 +34,13 @@ FRAMES_A_TURN: Final = 64
 # Calls of a client that waits for one answer: that call, and the stream that it keeps open.
 ALONE: Final = 2
 WRITE_BUFFER_SIZE: Final = 1024 * 1024
+# A part of an answer that is written at once: only then is it known whether the client takes more.
+LARGE: Final = 64 * 1024
+# What an answer takes beside its bytes while the client does not take it.
+ANSWER_SIZE: Final = 1024
+# After its goodbye a connection stays open for so long. Calls that the client began before it heard of that
+# are passed over, and it makes them elsewhere; a socket that is closed at once may take the goodbye with it.
+LEAVE_S: Final = 1.0
 
 
 class Connection(asyncio.Protocol):
@@ -44,6 +49,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._http2 = Http2(server.calls_max)
         self._calls: dict[int, GrpcCall] = {}
+        # Answers for which the client gives no room: what they take, and since when. Their calls are over.
+        self._untaken: dict[int, tuple[int, float]] = {}
+        # Bytes of answers that were written while the client takes nothing.
+        self._stuck_size = 0
         self.now = server.broker.clock.monotonic
         self.host = "?"
         self.is_encrypted = False
@@ -93,6 +102,9 @@ class Connection(asyncio.Protocol):
         self._is_over = True
         for stream in list(self._calls):
             self._forget(stream, is_cut_off=True)
+        for stream in list(self._untaken):
+            self._took(stream)
+        self._unstuck()
         if self._is_counted:
             self._server.open.discard(self)
             self._server.connections.leave(self.host)
@@ -103,6 +115,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._unread_since = None
+        self._unstuck()
         self._choose_reading()
         for call in list(self._calls.values()):
             call.went()
@@ -148,9 +161,12 @@ class Connection(asyncio.Protocol):
         elif isinstance(event, Asked):
             self._asked(event)
         elif isinstance(event, Reset):
+            self._took(event.stream)
             self._forget(event.stream, is_cut_off=True)
-        elif (call := self._calls.get(event.stream)) is not None:
-            call.went()
+        else:
+            self._took(event.stream)
+            if (call := self._calls.get(event.stream)) is not None:
+                call.went()
 
     def _asked(self, asked: Asked) -> None:
         stream, headers, is_last = asked
@@ -165,18 +181,14 @@ class Connection(asyncio.Protocol):
             text = f"{headers[':path'][:200]!a} is not known here"
             self.finish(stream, Status.UNIMPLEMENTED, text, has_begun=False)
             return
-        if self._server.calls >= self._server.calls_max:
-            text = f"{self._server.calls_max} calls are under way"
-            self.finish(stream, Status.RESOURCE_EXHAUSTED, text, has_begun=False)
-            return
-        self._server.calls += 1
         call = self._calls[stream] = GrpcCall(self, stream, method, headers, self._heard)
         if method.takes_stream:
             call.is_last = is_last
             self._start(call, b"")
         elif is_last:
-            call.finish(Status.INTERNAL, "0 messages; the call has one")
-            self._forget(stream, is_cut_off=False)
+            self.end(call, Status.INTERNAL, "0 messages; the call has one")
+        else:
+            self._server.comes(call)
 
     def _came(self, came: Came) -> None:
         stream, data, is_last = came
@@ -194,8 +206,7 @@ class Connection(asyncio.Protocol):
                 call.put_back(request)
             self._server.keep(call, call.size())
         except Ended as end:
-            call.finish(end.status, end.text)
-            self._forget(stream, is_cut_off=True)
+            self.end(call, end.status, end.text)
             return
         # A stream's next message is asked for when this one was read.
         if not (call.method.takes_stream and call.has_unread):
@@ -211,11 +222,17 @@ class Connection(asyncio.Protocol):
     # -- calls -------------------------------------------------------------------------------------
 
     def _start(self, call: GrpcCall, request: bytes) -> None:
-        call.task = asyncio.get_running_loop().create_task(self._run(call, request))
+        if self._server.begin(call):
+            call.task = asyncio.get_running_loop().create_task(self._run(call, request))
+        else:
+            text = f"{self._server.calls_max} calls are under way"
+            self.end(call, Status.RESOURCE_EXHAUSTED, text)
 
     async def _run(self, call: GrpcCall, request: bytes) -> None:
+        answering = call.method.run(call, request)
+        del request  # the method keeps it for as long as it needs it
         try:
-            await call.method.run(call, request)
+            await answering
         except Ended as end:
             call.finish(end.status, end.text)
         except Unread:
@@ -231,24 +248,52 @@ class Connection(asyncio.Protocol):
         call = self._calls.pop(stream, None)
         if call is None:
             return
-        self._server.calls -= 1
-        self._server.keep(call, 0)
+        self._server.forget(call)
         self._busy_at = self.now()
         if is_cut_off and call.task is not None:
             call.task.cancel()
 
-    def answer(self, stream: int, data: bytes) -> bool:
-        """Answer a call that has one answer; whether the client takes it."""
+    def end(self, call: GrpcCall, status: Status, text: str) -> None:
+        """End a call with a status, whatever becomes of it."""
+        call.finish(status, text)
+        self._forget(call.stream, is_cut_off=True)
+
+    def answer(self, stream: int, data: bytes) -> None:
+        """Answer a call that has one answer. It is kept while the client does not take it, and dropped when
+        clients leave too much."""
         is_sent = self._http2.answer(stream, statuses.BEGINS, data, statuses.ENDS_WELL)
-        self._flush_soon()
-        return is_sent and self._unread_since is None
+        self._flush_soon(len(data))
+        size = len(data) + ANSWER_SIZE
+        if not is_sent:
+            self._untaken[stream] = size, self.now()
+            if not self._server.count_unread(size):
+                self._drop_untaken(stream)
+        elif self._unread_since is not None:
+            self._stuck_size += size
+            if not self._server.count_unread(size):
+                self.close("unread_answer")
+
+    def _took(self, stream: int) -> None:
+        """An answer that was kept is on its way, or dropped."""
+        found = self._untaken.pop(stream, None)
+        if found is not None:
+            self._server.count_unread(-found[0])
+
+    def _unstuck(self) -> None:
+        self._server.count_unread(-self._stuck_size)
+        self._stuck_size = 0
+
+    def _drop_untaken(self, stream: int) -> None:
+        self._server.broker.counters.rocketmq_refused["unread"] += 1
+        self._took(stream)
+        self.reset(stream, ErrorCode.CANCEL)
 
     def write(self, stream: int, data: bytes, *, begins: bool) -> bool:
         """A part of an answer; whether there is room for the next."""
         if begins:
             self._http2.begin(stream, statuses.BEGINS)
         is_sent = self._http2.write(stream, data)
-        self._flush_soon()
+        self._flush_soon(len(data))
         return is_sent and self._unread_since is None
 
     def finish(self, stream: int, status: Status, text: str, *, has_begun: bool) -> None:
@@ -269,16 +314,10 @@ class Connection(asyncio.Protocol):
         """Is everything that was written for a call with the client, or on its way?"""
         return self._unread_since is None and self._http2.is_drained(stream)
 
-    @contextlib.contextmanager
-    def unread(self, size: int) -> Iterator[None]:
-        """Inside, so much of an answer is not read."""
-        with self._server.unread(size):
-            yield
-
-    def _flush_soon(self) -> None:
+    def _flush_soon(self, size: int = 0) -> None:
         """Write what there is at the end of this turn: calls whose messages one sync has stored are answered
-        together. A client that waits for one answer gets it at once."""
-        if len(self._calls) <= ALONE:
+        together. A client that waits for one answer gets it at once, and so does one that gets much."""
+        if len(self._calls) <= ALONE or size >= LARGE:
             self._flush()
         elif not self._is_flushing:
             self._is_flushing = True
@@ -305,9 +344,10 @@ class Connection(asyncio.Protocol):
                 self.close("handshake_timeout")
         elif now - self._heard >= GONE_S and self._is_asked:
             self.close("silent")
-        elif not self._calls and now - max(self._busy_at, self._opened) >= IDLE_S:
+        elif not self._calls and (idle_s := now - max(self._busy_at, self._opened)) >= IDLE_S:
             self.leave()
-            self.close("idle", at_once=False)
+            if idle_s >= IDLE_S + LEAVE_S:
+                self.close("idle", at_once=False)
         else:
             if now - self._heard >= SILENT_S and not self._is_asked:
                 self._is_asked = True
@@ -315,12 +355,15 @@ class Connection(asyncio.Protocol):
                 self._flush()
             for call in list(self._calls.values()):
                 self._end_if_over(call, now)
+            for stream, (_, since) in list(self._untaken.items()):
+                if now - since < READ_S:
+                    break  # they are in the order of their times
+                self._drop_untaken(stream)
 
     def _end_if_over(self, call: GrpcCall, now: float) -> None:
         is_over = call.deadline is not None and now >= call.deadline
         if is_over or (call.task is None and now - call.began >= STALLED_S):
-            call.finish(Status.DEADLINE_EXCEEDED, "the time of the call is over")
-            self._forget(call.stream, is_cut_off=True)
+            self.end(call, Status.DEADLINE_EXCEEDED, "the time of the call is over")
 
     def leave(self) -> None:
         """Begin no more calls."""
@@ -329,7 +372,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._calls)
+        return bool(self._calls or self._untaken)
 
     def close(self, reason: str, *, at_once: bool = True) -> None:
         """End the connection; unless it is at once, what was written goes out first."""

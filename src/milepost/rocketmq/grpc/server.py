@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.connection.listener import stop_listening
-from milepost.rocketmq.grpc.call import GrpcCall, Unread
+from milepost.rocketmq.grpc.call import GrpcCall
 from milepost.rocketmq.grpc.connection import Connection
 from milepost.rocketmq.grpc.statuses import Ended, Status
 
@@ -23,6 +22,8 @@ BACKLOG: Final = 4096
 KEPT_SIZE_MAX: Final = 64 * 1024 * 1024
 # Bytes of single answers that clients do not read.
 UNREAD_SIZE_MAX: Final = 64 * 1024 * 1024
+# Calls whose requests have come in part, beside those that are under way: so many at least.
+COMING_MIN: Final = 256
 # How long a closing server waits for clients to take what was written for them.
 LINGER_S: Final = 0.5
 # How often it looks.
@@ -48,6 +49,10 @@ class GrpcServer:
         self.message_size_max = message_size_max
         self.open: set[Connection] = set()
         self.calls = 0
+        """Those that methods work on. One whose request has not come, or whose answer is given, is none: a
+        client could have all of them, and do nothing with them."""
+        self.coming_max = max(calls_max // 4, COMING_MIN)
+        self._coming: dict[GrpcCall, None] = {}  # the oldest first
         self._kept_size = self._unread_size = 0
         self._servers: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
@@ -110,13 +115,30 @@ class GrpcServer:
         if self._kept_size > KEPT_SIZE_MAX and size:
             raise Ended(Status.RESOURCE_EXHAUSTED, "too much of calls has come and was not read")
 
-    @contextlib.contextmanager
-    def unread(self, size: int) -> Iterator[None]:
-        """Inside, so much of an answer is not read; `Unread` if that is too much of all answers."""
-        if self._unread_size + size > UNREAD_SIZE_MAX:
-            raise Unread
+    def comes(self, call: GrpcCall) -> None:
+        """A call has begun, and its request has not come yet. When they are too many, the one that has been
+        coming for the longest ends: those of other clients come within a moment."""
+        self._coming[call] = None
+        if len(self._coming) > self.coming_max:
+            text = f"the request does not come, and {self.coming_max} others are coming"
+            next(iter(self._coming)).end(Status.RESOURCE_EXHAUSTED, text)
+
+    def begin(self, call: GrpcCall) -> bool:
+        """A method is to work on a call; False if it works on too many."""
+        self._coming.pop(call, None)
+        if self.calls >= self.calls_max:
+            return False
+        self.calls += 1
+        call.is_at_work = True
+        return True
+
+    def forget(self, call: GrpcCall) -> None:
+        self._coming.pop(call, None)
+        self.calls -= call.is_at_work
+        call.is_at_work = False
+        self.keep(call, 0)
+
+    def count_unread(self, size: int) -> bool:
+        """Clients have so much more that they do not read, or less; False if it is too much."""
         self._unread_size += size
-        try:
-            yield
-        finally:
-            self._unread_size -= size
+        return self._unread_size <= UNREAD_SIZE_MAX

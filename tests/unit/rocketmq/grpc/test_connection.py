@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import hpack
@@ -14,7 +15,15 @@ from milepost.rocketmq.grpc import call as call_module
 from milepost.rocketmq.grpc import connection as module
 from milepost.rocketmq.grpc import frames, server
 from milepost.rocketmq.grpc.call import READ_S, GrpcCall
-from milepost.rocketmq.grpc.connection import GONE_S, IDLE_S, SILENT_S, STALLED_S, Connection
+from milepost.rocketmq.grpc.connection import (
+    ANSWER_SIZE,
+    GONE_S,
+    IDLE_S,
+    LEAVE_S,
+    SILENT_S,
+    STALLED_S,
+    Connection,
+)
 from milepost.rocketmq.grpc.frames import END_HEADERS, END_STREAM, PREFACE, Setting, frame
 from milepost.rocketmq.grpc.headers import written
 from milepost.rocketmq.grpc.server import GrpcServer, Method
@@ -22,6 +31,12 @@ from milepost.rocketmq.grpc.statuses import Ended, Status
 
 HELLO = PREFACE + frames.settings_frame({})
 MESSAGE_MAX, CALLS_MAX = 100_000, 8
+ECHO = written(
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/echo"),
+    ("content-type", "application/grpc"),
+)
 
 
 class Wire(asyncio.Transport):
@@ -101,7 +116,7 @@ class World:
         )
 
     async def _echo(self, call: GrpcCall, request: bytes) -> None:
-        await call.answer(request)
+        call.answer(request)
 
     async def _wait(self, call: GrpcCall, request: bytes) -> None:
         self.running.append(call)
@@ -112,7 +127,7 @@ class World:
             raise
         finally:
             self.running.remove(call)
-        await call.answer(b"waited")
+        call.answer(b"waited")
 
     async def _list(self, call: GrpcCall, request: bytes) -> None:
         self.running.append(call)
@@ -315,9 +330,7 @@ def test_what_is_no_message(
 
 
 def test_a_call_without_data(client: Client) -> None:
-    told = written((":method", "POST"), (":scheme", "http"), (":path", "/echo"))
-    told += written(("content-type", "application/grpc"))
-    client.say(frame(frames.HEADERS, END_HEADERS | END_STREAM, 1, told))
+    client.say(frame(frames.HEADERS, END_HEADERS | END_STREAM, 1, ECHO))
     assert client.answer(1).status == Status.INTERNAL
 
 
@@ -338,10 +351,8 @@ def test_thousands_of_calls_that_come_together_are_worked_off_in_turns(
 ) -> None:
     world = World(stage, calls_max=1000)
     client = world.connect()
-    told = written((":method", "POST"), (":scheme", "http"), (":path", "/echo"))
-    told += written(("content-type", "application/grpc"))
     calls = [
-        frame(frames.HEADERS, END_HEADERS, stream, told)
+        frame(frames.HEADERS, END_HEADERS, stream, ECHO)
         + frame(frames.DATA, END_STREAM, stream, packed(b"x"))
         for stream in range(1, 2001, 2)
     ]
@@ -360,7 +371,7 @@ def test_an_answer_waits_for_the_client(world: World, client: Client) -> None:
     stream = client.call("/echo", b"x" * 20)
     other = client.call("/list", b"y" * 20)
     assert not client.answer(stream).is_over
-    assert world.server.calls == 2
+    assert world.server.calls == 1  # nothing is left to be done for the first
     client.say(frames.window_frame(stream, 1000), frames.window_frame(other, 1000))
     assert client.answer(stream).messages == [b"x" * 20]
     assert client.answer(other).messages == [b"y" * 20] * 3
@@ -379,6 +390,11 @@ def test_a_client_that_does_not_read_loses_the_call(
             await asyncio.sleep(0.001)  # sleep: asyncio's own timer ends the calls
 
     world.stage.loop.run_until_complete(given_up())
+    assert client.connection.is_busy
+    world.later(READ_S - 1, client)
+    assert client.answer(streams[0]).reset is None
+    world.later(1, client)
+    assert not client.connection.is_busy
     for stream in streams:
         assert client.answer(stream).reset == frames.ErrorCode.CANCEL
     assert world.stage.broker.counters.rocketmq_refused["unread"] == 2
@@ -388,7 +404,7 @@ def test_a_client_that_does_not_read_loses_the_call(
 def test_answers_that_are_not_read_take_little_memory(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "UNREAD_SIZE_MAX", 50)
+    monkeypatch.setattr(server, "UNREAD_SIZE_MAX", 50 + ANSWER_SIZE)
     client.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}))
     first, second = client.call("/echo", b"x" * 30), client.call("/echo", b"y" * 30)
     assert (client.answer(first).reset, client.answer(second).reset) == (None, 8)
@@ -396,6 +412,74 @@ def test_answers_that_are_not_read_take_little_memory(
     third = client.call("/echo", b"z" * 30)
     client.say(frames.window_frame(third, 1000))
     assert client.answer(third).messages == [b"z" * 30]
+
+
+def test_answers_that_are_not_taken_are_no_calls(world: World, client: Client) -> None:
+    """A client gives no room for them, and other clients are served."""
+    client.say(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}))
+    streams = [client.call("/echo", b"x") for _ in range(CALLS_MAX)]
+    other = world.connect()
+    other.say(HELLO)
+    assert other.answer(other.call("/echo")).status == 0
+    client.say(*(frames.window_frame(one, 100) for one in streams))
+    assert [client.answer(one).messages for one in streams] == [[b"x"]] * CALLS_MAX
+    assert not client.connection.is_busy
+
+
+def test_requests_that_do_not_come_are_no_calls(world: World, client: Client) -> None:
+    """Clients begin calls and say no more: others are served, and those that wait the longest end."""
+    world.server.coming_max = CALLS_MAX
+    streams = [client.open("/echo") for _ in range(CALLS_MAX)]
+    other = world.connect()
+    other.say(HELLO)
+    assert other.answer(other.call("/echo")).status == 0
+    assert client.answer(streams[0]).status == Status.RESOURCE_EXHAUSTED
+    for stream in streams[1:]:
+        client.send(stream, packed(b"late"))
+        assert client.answer(stream).messages == [b"late"]
+    assert (world.server.calls, world.server._coming) == (0, {})
+
+
+def test_answers_behind_a_client_that_takes_nothing_take_little_memory(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room for them by HTTP/2, and none in the socket."""
+    monkeypatch.setattr(server, "UNREAD_SIZE_MAX", 2 * ANSWER_SIZE + 50)
+    client.say(*(frame(frames.HEADERS, END_HEADERS, one, ECHO) for one in (1, 3, 5)))
+    client.connection.pause_writing()
+    client.say(frame(frames.DATA, END_STREAM, 1, packed(b"x")))
+    world.stage.loop.do(client.connection.resume_writing)
+    client.connection.pause_writing()
+    client.say(frame(frames.DATA, END_STREAM, 3, packed(b"x")))
+    assert not client.wire.ended
+    client.say(frame(frames.DATA, END_STREAM, 5, packed(b"x" * 50)))
+    assert (world.closed, client.wire.ended) == ({"unread_answer": 1}, "aborted")
+    client.hang_up()
+    assert world.server.count_unread(2 * ANSWER_SIZE + 50)  # all of it is given back
+
+
+def test_small_messages_are_read_in_turns(world: World, client: Client) -> None:
+    """Thousands that come at once do not keep others waiting while a method reads them."""
+    stream, seen = client.open("/talk"), []
+
+    def look() -> None:
+        seen.append(len(world.read))
+        if len(world.read) < 3000:
+            world.stage.loop.call_soon(look)
+
+    world.stage.loop.call_soon(look)
+    client.send(stream, packed(b"") * 3000, is_last=False)
+    assert len(world.read) == 3000
+    assert max(after - before for before, after in pairwise(seen)) <= call_module.MESSAGES_A_TURN
+
+
+def test_what_small_messages_take_is_counted(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "KEPT_SIZE_MAX", 10_000)
+    stream = client.open("/deaf")
+    client.send(stream, packed(b"") * 1000, is_last=False)
+    assert client.answer(stream).status == Status.RESOURCE_EXHAUSTED
 
 
 def test_nothing_is_read_from_a_client_that_takes_nothing(world: World, client: Client) -> None:
@@ -481,8 +565,12 @@ def test_a_connection_without_calls(world: World, client: Client) -> None:
         client.say(frame(frames.PING, frames.ACK, 0, bytes(8)))
     assert not client.wire.ended
     world.later(10, client)
-    assert (world.closed, client.wire.ended) == ({"idle": 1}, "closed")
     assert client.frames()[-1][0] == frames.GOAWAY
+    assert not client.wire.ended  # a call that is on its way is passed over, and not torn
+    late = client.call("/echo")
+    assert not client.answer(late).is_over
+    world.later(LEAVE_S, client)
+    assert (world.closed, client.wire.ended) == ({"idle": 1}, "closed")
     world.later(READ_S, client)
     assert client.wire.ended == "aborted"  # it does not take even that
 
