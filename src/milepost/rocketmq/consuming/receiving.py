@@ -230,9 +230,9 @@ class Receiving:
         self._broker.counters.rocketmq_refused["too_large_for_client"] += 1
         if attempt == 1:
             logger.warning(
-                "index %d of %s, %d bytes, is larger than a client of group %s reads (%s %s)",
+                "index %d of %s, %d bytes, is larger than a client of group %s reads (%.40a %.40a)",
                 *(held.lease.index, held.queue.topic.name, size, group.name),
-                *(call.language, call.version[:40]),
+                *(call.language, call.version),
             )
         group.withhold(held, BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
 

@@ -11,6 +11,7 @@ This side writes its few headers as they are, without a table, which needs no st
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -25,14 +26,20 @@ LIST_SIZE_MAX: Final = 16 * 1024
 """Of the headers of a call, with 32 bytes for each, as HTTP/2 counts them."""
 TABLE_SIZE_MAX: Final = 4096
 """Of the client's table, counted in the same way. It is what HTTP/2 has where nothing else is said."""
-# Blocks that are kept; a client with more kinds of calls than this has them read again.
+# Blocks that are kept; a client with more kinds of calls than this has them read again. So are long ones: a
+# client could fill the memory with them.
 _KEPT_MAX: Final = 64
+_KEPT_SIZE_MAX: Final = 1024
+_KEPT_HEADERS_MAX: Final = 64
 # What says something about one hop, and is not allowed in HTTP/2.
 _OF_THE_HOP: Final = frozenset(
     ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
 )
 _PSEUDO: Final = frozenset((":method", ":scheme", ":path", ":authority"))
 _NEEDED: Final = (":method", ":scheme", ":path")
+# What RFC 9113, 8.2.1, has in no name and in no value.
+_NO_NAME: Final = re.compile(r"[\x00-\x20:A-Z\x7f-\xff]|^$")
+_NO_VALUE: Final = re.compile(r"[\x00\r\n]")
 # Bytes behind the first one of a number: larger ones are nonsense.
 _NUMBER_SIZE_MAX: Final = 4
 
@@ -61,10 +68,14 @@ def _field(raw_name: bytes, raw_value: bytes) -> Field:
     size = len(raw_name) + len(raw_value) + 32
     if name.startswith(":"):
         fault = "" if name in _PSEUDO else f"header {name!a} is unknown"
+        if _NO_VALUE.search(value):
+            fault = f"header {name!a} has more than one line"
         return Field(name, value, size, True, fault)
     fault = ""
-    if not name or name != name.lower() or name in _OF_THE_HOP:
+    if _NO_NAME.search(name) or name in _OF_THE_HOP:
         fault = f"header {name!a} is not allowed"
+    elif _NO_VALUE.search(value):
+        fault = f"header {name!a} has more than one line"
     elif name == "te" and value != "trailers":
         fault = f"header te is {value!a}"
     return Field(name, value, size, False, fault)
@@ -94,7 +105,8 @@ class HeaderReader:
         if self._has_changed:
             self._kept.clear()
         found = _request(fields)
-        if not self._has_changed and len(self._kept) < _KEPT_MAX:
+        is_short = len(block) <= _KEPT_SIZE_MAX and len(found) <= _KEPT_HEADERS_MAX
+        if is_short and not self._has_changed and len(self._kept) < _KEPT_MAX:
             self._kept[block] = found
         return found
 

@@ -58,6 +58,37 @@ def test_many_kinds_of_blocks_are_not_all_kept() -> None:
     assert len(reader._kept) <= 64
 
 
+def test_long_blocks_are_not_kept() -> None:
+    """A client could have this side keep a megabyte of them with each connection."""
+    reader = HeaderReader()
+    for number in range(64):
+        assert reader.read(written(*REQUEST, (f"x{number}", "y" * 15_000)))
+        many = [(f"x{number}-{one}", "") for one in range(90)]
+        assert reader.read(written(*REQUEST, *many))
+    assert sum(map(len, reader._kept)) < 64 * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-mq-language", "JAVA\r\nWARNING all is lost"),
+        ("x", "a\nb"),
+        ("x", "a\0b"),
+        ("a b", "x"),
+        ("a:b", "x"),
+        ("a\n", "x"),
+        ("X", "x"),
+        ("", "x"),
+    ],
+)
+def test_headers_that_would_be_more_than_one(name: str, value: str) -> None:
+    """RFC 9113, 8.2.1. Texts of headers come into logs."""
+    with pytest.raises(Malformed):
+        HeaderReader().read(written(*REQUEST, (name, value)))
+    with pytest.raises(Malformed):
+        HeaderReader().read(written(*REQUEST[:2], (":path", "/\n")))
+
+
 def test_of_two_headers_with_one_name_the_last_counts() -> None:
     assert HeaderReader().read(written(*REQUEST, ("x", "1"), ("x", "2")))["x"] == "2"
 
