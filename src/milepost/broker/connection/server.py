@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from milepost.broker.connection.listener import stop_listening
+from milepost.broker.connection.listener import start_listening, stop_listening
 from milepost.broker.connection.session import Session
 from milepost.broker.peer import Buffer
 from milepost.storage.files import BUFFERS_PER_WRITE_MAX
@@ -181,15 +181,11 @@ class RunningBroker:
 
     async def _listen(self, tls: ssl.SSLContext | None, **where: Any) -> int:
         """Listen on a port, 0 for a free one, or on a socket; which port it is."""
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self),
-            **where,
-            backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else self.broker.settings.handshake_timeout_s,
+        timeout_s = self.broker.settings.handshake_timeout_s
+        server, bound = await start_listening(
+            lambda: Connection(self), tls, timeout_s, backlog=BACKLOG, **where
         )
         self._servers.append(server)
-        bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     def refusal(self, host: str) -> str | None:

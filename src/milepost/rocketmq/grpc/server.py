@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.broker.connection.listener import stop_listening
+from milepost.broker.connection.listener import start_listening, stop_listening
 from milepost.rocketmq.grpc.call import GrpcCall
 from milepost.rocketmq.grpc.connection import Connection
 from milepost.rocketmq.grpc.statuses import Ended, Status
@@ -59,18 +59,18 @@ class GrpcServer:
 
     async def listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen on a port, 0 for a free one; which one it is."""
-        server = await asyncio.get_running_loop().create_server(
+        settings = self.broker.settings
+        server, bound = await start_listening(
             lambda: Connection(self),
-            host=self.broker.settings.host,
+            tls,
+            settings.handshake_timeout_s,
+            host=settings.host,
             port=port,
             backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else self.broker.settings.handshake_timeout_s,
         )
         self._servers.append(server)
         if self._ticker is None:
             self._tick()
-        bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     async def close(self, timeout_s: float) -> None:

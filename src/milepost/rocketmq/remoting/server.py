@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.connection.listener import stop_listening
+from milepost.broker.connection.listener import start_listening, stop_listening
 from milepost.broker.connection.server import is_this_machine
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.errors import MilepostError, ProtocolError
@@ -251,16 +251,16 @@ class RemotingServer:
         self._tick()
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
-        server = await asyncio.get_running_loop().create_server(
+        settings = self.broker.settings
+        server, bound = await start_listening(
             lambda: Connection(self),
-            host=self.broker.settings.host,
+            tls,
+            settings.handshake_timeout_s,
+            host=settings.host,
             port=port,
             backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else self.broker.settings.handshake_timeout_s,
         )
         self._servers.append(server)
-        bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     async def close(self) -> None:
