@@ -372,7 +372,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._calls or self._untaken)
+        """Is there a call that ends by itself, or an answer that is not taken? A stream is kept open for as
+        long as the client likes."""
+        calls = self._calls.values()
+        return bool(self._untaken) or any(not call.method.takes_stream for call in calls)
 
     def close(self, reason: str, *, at_once: bool = True) -> None:
         """End the connection; unless it is at once, what was written goes out first."""

@@ -611,6 +611,14 @@ def test_the_end_of_a_server_does_not_wait_for_ever(world: World, client: Client
     assert (client.wire.ended, world.closed) == ("aborted", {"closing": 1})
 
 
+def test_the_end_of_a_server_does_not_wait_for_streams(world: World, client: Client) -> None:
+    """Every client keeps one open."""
+    client.open("/talk")
+    closing = asyncio.wait_for(world.server.close(60), 5)
+    world.stage.loop.run_until_complete(closing)
+    assert world.closed == {"closing": 1}
+
+
 # -- connections ---------------------------------------------------------------------------------------
 
 
