@@ -81,6 +81,8 @@ class Delivered(NamedTuple):
     lease: Lease | None
     """None: the broker was started again since."""
     index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
+    epoch: int
+    """Of the subscription, when it was delivered."""
     standing: Standing
 
 
@@ -309,7 +311,10 @@ class Receiving:
         return OK
 
     async def _settle(self, found: Delivered, ranges: Sequence[Range]) -> None:
-        """Ack, and return when that is on disk."""
+        """Ack, and return when that is on disk; `Refused` if the group was moved since the handle was read:
+        the disk may have been asked what the message is."""
+        if broker_leases.epoch_of(found.subscription) != found.epoch:
+            raise Refused(Code.INVALID_RECEIPT_HANDLE, _GONE)
 
         def begin(done: Done) -> None:
             consumer = None if found.queue is None else found.queue.consumer
@@ -348,7 +353,9 @@ class Receiving:
         lease = None if queue is None else queue.leases.find(handle.index, handle.lease)
         if handle.process != self._process:
             lease = None
-        found = Delivered(topic, subscription, group, queue, lease, handle.index, standing)
+        found = Delivered(
+            topic, subscription, group, queue, lease, handle.index, handle.epoch, standing
+        )
         if standing is Standing.DONE or (standing is Standing.OPEN and lease is not None):
             return found
         if standing is Standing.OPEN and self._outlived(handle, queue):

@@ -34,6 +34,7 @@ from stage.stage import Stage
 
 from milepost.broker.messages import browse
 from milepost.broker.messages.browse import message_of, stored_bytes
+from milepost.broker.operations import leases as broker_leases
 from milepost.broker.operations import moving, topic_lifecycle
 from milepost.errors import OutcomeUnknown, ServiceNotReady
 from milepost.rocketmq import rocketmq_pb2 as pb
@@ -653,6 +654,35 @@ def test_a_reset_while_a_message_is_forwarded_brings_it_again(edge: Edge) -> Non
     refusal = forward.exception()
     assert isinstance(refusal, Refused)
     assert refusal.code == VOID
+    assert bodies(edge.poll(1)) == [b"0"]
+
+
+def test_a_reset_while_an_ack_of_before_a_restart_is_looked_up_makes_it_void(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What such an ack means is asked of the disk, and the group is moved in the meantime."""
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    restarted, ranges_of = Edge(edge.stage), broker_leases.ranges_of
+
+    async def slow(*asked: Any) -> Any:
+        found = await ranges_of(*asked)
+        reached.set()
+        await going_on.wait()
+        return found
+
+    reached, going_on = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(broker_leases, "ranges_of", slow)
+    entry = pb.AckMessageEntry(receipt_handle=handle_of(held))
+    request = pb.AckMessageRequest(topic=TOPIC, group=GROUP, entries=[entry])
+    ack = edge.stage.loop.begin(restarted.receiving.ack_message(caller(), request))
+    edge.stage.turn()
+    assert reached.is_set()
+    edge.stage.seek(edge.subscription, 0)
+    edge.stage.loop.do(going_on.set)
+    edge.stage.turn()
+    assert ack.result().status.code == VOID
+    assert edge.subscription.cursor.counts().acked == 0
     assert bodies(edge.poll(1)) == [b"0"]
 
 
