@@ -305,6 +305,8 @@ class Receiving:
                 ranges = await broker_leases.ranges_of(
                     found.topic, found.index, self._broker.engine
                 )
+                # Meanwhile the group may have been moved or deleted, or its topic closed.
+                found = await self._find(name, group, text)
             await self._settle(found, ranges)
         except MilepostError as error:
             return status(code_of(error), str(error))

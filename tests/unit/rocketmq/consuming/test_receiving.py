@@ -657,10 +657,14 @@ def test_a_reset_while_a_message_is_forwarded_brings_it_again(edge: Edge) -> Non
     assert bodies(edge.poll(1)) == [b"0"]
 
 
-def test_a_reset_while_an_ack_of_before_a_restart_is_looked_up_makes_it_void(
-    edge: Edge, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("happens", "code"), [("reset", VOID), ("unloaded", OK), ("deleted", VOID)]
+)
+def test_an_ack_of_before_a_restart_is_judged_when_it_was_looked_up(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch, happens: str, code: int
 ) -> None:
-    """What such an ack means is asked of the disk, and the group is moved in the meantime."""
+    """What such an ack means is asked of the disk, and in the meantime the group is moved or deleted, or its
+    topic is closed and opened again."""
     edge.publish(message(0))
     (held,) = edge.poll(1)
     restarted, ranges_of = Edge(edge.stage), broker_leases.ranges_of
@@ -678,12 +682,18 @@ def test_a_reset_while_an_ack_of_before_a_restart_is_looked_up_makes_it_void(
     ack = edge.stage.loop.begin(restarted.receiving.ack_message(caller(), request))
     edge.stage.turn()
     assert reached.is_set()
-    edge.stage.seek(edge.subscription, 0)
+    if happens == "reset":
+        edge.stage.seek(edge.subscription, 0)
+    elif happens == "unloaded":
+        edge.stage.run(topic_lifecycle.close_topic(edge.stage.broker, edge.topic))
+        restarted.topic = edge.stage.topic()
+    else:
+        edge.stage.run(edge.stage.broker.delete_subscription(edge.subscription))
     edge.stage.loop.do(going_on.set)
     edge.stage.turn()
-    assert ack.result().status.code == VOID
-    assert edge.subscription.cursor.counts().acked == 0
-    assert bodies(edge.poll(1)) == [b"0"]
+    assert ack.result().status.code == code
+    assert bodies(restarted.poll(1)) == ([] if code == OK else [b"0"])
+    restarted.hang_up()
 
 
 class Machine(RuleBasedStateMachine):
