@@ -168,10 +168,6 @@ class World:
 
     def _publish(self) -> None:
         producer = self.random.choice(self.producers)
-        if not self.dials.deduplicated:
-            # What is on its way behind a refused message is stored all the same, and sent again with it:
-            # only sequence ids keep the order then.
-            producer.hear()
         if producer.client is None or producer.client.is_lost:
             producer.connect(self.site)
             self.site.turn()

@@ -75,6 +75,10 @@ class Peer(Protocol):
         """Bytes that wait for its client to read them."""
         ...
 
+    def restart_producer(self, producer: Producer) -> None:
+        """Close the producer and have its client open it again: something it sent was not stored."""
+        ...
+
     def forget_producer(self, producer: Producer) -> None:
         """The producer is closed; sends that are on their way to it are dropped."""
         ...

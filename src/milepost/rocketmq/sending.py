@@ -95,6 +95,9 @@ class Sender(EdgePeer):
         self.used = self._broker.clock.monotonic()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[sequence_id] = done
+        if self.producer.is_closed:  # by the disk, which refused the message before this one
+            self._fail(sequence_id, ServiceNotReady(f"{topic.name} was closed meanwhile"))
+            return -1, done
         sends = make(
             producer=self.producer.name,
             sequence_id=sequence_id,
@@ -126,6 +129,10 @@ class Sender(EdgePeer):
         self._holds -= 1
         if not self._holds:
             self._released.set()
+
+    def restart_producer(self, producer: Producer) -> None:
+        """The next call opens another one."""
+        self._broker.admissions.remove(producer)
 
     def forget_producer(self, producer: Producer) -> None:
         """The producer was closed: what waits may be stored or not, and its clients send it again."""

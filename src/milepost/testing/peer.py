@@ -105,6 +105,8 @@ class RecordingPeer(_Record):
         """How often it was asked to read again."""
         self.forgotten: list[Producer | Consumer] = []
         """Its producers and consumers that were closed, in order."""
+        self.restarted: list[Producer] = []
+        """Its producers that were to be opened again, each time."""
         self._protocol.connect(pb.CommandConnect(client_version=client_version))
         self._protocol.receive(
             replies.connected("recording", PROTOCOL_VERSION, 1 << 20, pb.FeatureFlags())
@@ -136,6 +138,9 @@ class RecordingPeer(_Record):
 
     def unsent_size(self) -> int:
         return self.unread_size
+
+    def restart_producer(self, producer: Producer) -> None:
+        self.restarted.append(producer)
 
     def forget_producer(self, producer: Producer) -> None:
         self.forgotten.append(producer)

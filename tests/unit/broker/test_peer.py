@@ -47,6 +47,7 @@ def test_a_peer_is_no_more_than_that() -> None:
         "release",
         "resume",
         "unsent_size",
+        "restart_producer",
         "forget_producer",
         "forget_consumer",
         "fail",

@@ -117,6 +117,21 @@ def test_a_disk_that_refuses_is_told_and_the_next_is_numbered_densely(stage: Sta
     assert stage.restarted().topic().log.end_index == 2
 
 
+@pytest.mark.parametrize("deduplication", [False, True])
+def test_a_disk_that_refused_serves_the_next_call_and_what_was_sent_behind_is_answered(
+    make_stage: Callable[..., Stage], deduplication: bool
+) -> None:
+    stage = make_stage(deduplication=deduplication)
+    edge = make(stage)
+    topic = stage.topic()
+    stage.run(edge.send_message(CALLER, request(b"a")))
+    topic.log.stall = "the bucket is away"
+    refused = stage.run(edge.send_message(CALLER, request(b"b", b"c")))
+    assert [one.status.code == Code.OK for one in refused.entries] == [False, False]
+    topic.log.stall = None
+    assert stage.run(edge.send_message(CALLER, request(b"d"))).entries[0].offset == 1
+
+
 def test_a_publish_rate_holds_senders_and_refuses_none(make_stage: Callable[..., Stage]) -> None:
     stage = make_stage()
     edge = make(stage)

@@ -491,6 +491,9 @@ class Session:
         opens it, or the connection is gone; that may be before the command's work begins."""
         return self.opening.get(key) is command and not self.is_closed
 
+    def restart_producer(self, producer: Producer) -> None:
+        self.broker.admissions.restart(producer)
+
     def forget_producer(self, producer: Producer) -> None:
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]

@@ -184,6 +184,9 @@ class _Probe:
     def unsent_size(self) -> int:
         return 0
 
+    def restart_producer(self, producer: Producer) -> None:
+        """The next check has a producer of its own."""
+
     def forget_producer(self, producer: Producer) -> None:
         """It keeps no list of them."""
 

@@ -33,6 +33,7 @@ class Producer:
         "messages_in",
         "metadata",
         "mode",
+        "must_resend",
         "name",
         "name_is_given",
         "peer",
@@ -80,6 +81,9 @@ class Producer:
         self.is_closed = False
         self.waiting_request_id: int | None = None
         """The request to be answered again when a WaitForExclusive producer's turn comes."""
+        self.must_resend = False
+        """A message was refused that its client sends again. Nothing behind it is stored before the client
+        has opened the producer anew, or the two would change places."""
         self.pending: deque[Publication] = deque()
         """What was sent and not answered yet, in order."""
         self.messages_in = 0

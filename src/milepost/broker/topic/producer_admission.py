@@ -68,6 +68,18 @@ class ProducerAdmission:
         else:
             self._perform(topic, topic.access.leave(producer))
 
+    def restart(self, producer: Producer) -> None:
+        """Close a producer whose client is to open it again and to resend what has no receipt. The place of
+        one that has the topic alone is kept meanwhile."""
+        if producer.is_closed:
+            return
+        topic = producer.topic
+        is_alone = topic.access.is_alone(producer)
+        if is_alone:
+            self.keep_place(topic)
+        self.remove(producer, comes_again=is_alone)
+        producer.peer.write((replies.close_producer(producer.producer_id),))
+
     def give_place_up(self, topic: Topic) -> None:
         """A producer that stepped aside for itself has its place again, or is not let in."""
         self._perform(topic, topic.access.give_place_up())

@@ -8,6 +8,10 @@ write answers it.
 
 Receipts leave in the order of the sends. A duplicate is known at once, but its receipt waits behind those of
 entries that are still on their way to the disk.
+
+A client sends again what the disk has refused, and everything behind it, once it has opened its producer
+anew. So from the first refusal on nothing of the producer is stored. When all that it sent is answered, its
+client is told to open it again (CLOSE_PRODUCER), as upstream does.
 """
 
 from __future__ import annotations
@@ -74,9 +78,12 @@ class Publication:
     def answered(self) -> None:
         """Its fate is known. Send what is at the front of the producer's queue and decided."""
         self.is_answered = True
-        pending = self.producer.pending
+        producer = self.producer
+        pending = producer.pending
         while pending and pending[0].is_answered:
             pending.popleft()._send_receipts()
+        if producer.must_resend and not pending:
+            producer.peer.restart_producer(producer)
 
     def _send_receipts(self) -> None:
         producer, block, answers = self.producer, self.block, self.answers

@@ -203,6 +203,8 @@ class Topic:
 
     def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
         """Judge and number the sends, and send them to the journal as one block."""
+        if producer.must_resend:
+            return self._refuse_behind(producer, sends)
         if not self.chunked.is_recalled and self._needs_recall(sends):
             self._recall_chunks()
         if not self.chunked.is_empty:
@@ -216,7 +218,8 @@ class Topic:
             # are one object.
             known: Traits | None = PLAIN
             flags = 0
-            for send in sends:
+            left = iter(sends)
+            for send in left:
                 _, _, count, _, entry, traits = send
                 if traits is known:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
@@ -233,7 +236,10 @@ class Topic:
                     continue
                 taken, known = len(items), None
                 self._take(send, producer, publication, items)
-                if (
+                if producer.must_resend:
+                    for behind in left:
+                        self._refuse_one(behind, publication, _behind(producer))
+                elif (
                     traits.transaction is not None
                     and len(items) > taken
                     and traits.chunk is None
@@ -253,28 +259,47 @@ class Topic:
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except MilepostError as error:  # damaged, deleted, or more than a ledger can number
-            self.counters.publishes_refused[error_name(error)] += len(sends)
-            self.chunked.refused()
-            if self.dedup is not None:
-                self.dedup.refused()
-            publication.is_whole = False
-            publication.answers = [
-                replies.send_error(
-                    producer.producer_id, send.sequence_id, error.wire_code, str(error)
-                )
-                for send in sends
-            ]
-            publication.answered()
+            self._refuse_all(publication, sends, error)
             return publication
         # From before the first entry to the last index.
         last_indexes = block.last_indexes
         publication.count = last_indexes[-1] - last_indexes[0] + items[0][1]
         return publication
 
+    def _refuse_all(
+        self, publication: Publication, sends: Sequence[Send], error: MilepostError
+    ) -> None:
+        """The log takes none of the sends; if it may take them later, their client sends them again."""
+        producer = publication.producer
+        self.counters.publishes_refused[error_name(error)] += len(sends)
+        self.chunked.refused()
+        if self.dedup is not None:
+            self.dedup.refused()
+        publication.is_whole = False
+        publication.answers = [
+            replies.send_error(producer.producer_id, send.sequence_id, error.wire_code, str(error))
+            for send in sends
+        ]
+        if error.wire_code != NotAllowed.wire_code:
+            producer.must_resend = True
+        publication.answered()
+
+    def _refuse_behind(self, producer: Producer, sends: Sequence[Send]) -> Publication:
+        """Store none of the sends: they came behind one that their client sends again."""
+        publication = Publication(producer)
+        for send in sends:
+            self._refuse_one(send, publication, _behind(producer))
+        producer.pending.append(publication)
+        publication.answered()
+        return publication
+
     def _take(
         self, send: Send, producer: Producer, publication: Publication, items: list[NewEntry]
     ) -> None:
         """One send that is not plain, or one whose sequence id has to be judged."""
+        if producer.must_resend:
+            self._refuse_one(send, publication, _behind(producer))
+            return
         traits = send.traits
         if traits.fault is not None:
             self.counters.publishes_refused[wire_error_name(traits.fault.error)] += 1
@@ -292,6 +317,8 @@ class Topic:
                 chunk, producer.name, self.chunk_limits, traits.transaction
             )
         if fault is not None:
+            if isinstance(fault, EncryptionRequired):
+                producer.must_resend = True
             self._refuse_one(send, publication, fault)
             return
         if self.dedup is not None and not producer.wrote(send.entry):
@@ -306,6 +333,8 @@ class Topic:
             return
         if verdict is SendVerdict.UNKNOWN:
             error = PersistenceError(f"sequence id {send.sequence_id} is on its way already")
+            if self.dedup is None:  # which keeps the order by sequence ids
+                producer.must_resend = True
             self._refuse_one(send, publication, error)
             return
         flags = MARKER if traits.is_marker else BATCH if traits.is_batch else 0
@@ -500,6 +529,7 @@ class Topic:
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
+        producer.must_resend = True
         self.counters.publishes_refused[error_name(error)] += len(publication.answers)
         # Once for each failure, by the first publication that it refuses: what was sent since is not refused.
         through = self.log.refused_through
@@ -672,3 +702,10 @@ class Topic:
         for subscription in self.subscriptions.values():
             found |= {consumer.peer for consumer in subscription.consumers}
         return found
+
+
+def _behind(producer: Producer) -> PersistenceError:
+    return PersistenceError(
+        f"a message that producer {producer.name} sent before this one was not stored: open the "
+        "producer again and send both again, in order"
+    )

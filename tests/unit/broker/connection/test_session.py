@@ -172,8 +172,8 @@ def test_the_limit_counts_refused_sends_too(make_stage: MakeStage) -> None:
     """What was answered is answered, well or not: or a refused one would stop the client for good."""
     stage = make_stage(max_pending_publish_requests_per_connection=2)
     client = stage.client()
-    produce(stage, client)
     for round_trip in range(3):
+        produce(stage, client)
         stage.files.faults.fail("sync")
         client.say(message(2 * round_trip), message(2 * round_trip + 1))
         stage.turn()
@@ -182,6 +182,27 @@ def test_the_limit_counts_refused_sends_too(make_stage: MakeStage) -> None:
             f"{2 * round_trip} PersistenceError",
             f"{2 * round_trip + 1} PersistenceError",
         ]
+
+
+def test_a_producer_whose_message_the_disk_refused_is_closed_and_what_comes_behind_is_dropped(
+    stage: Stage,
+) -> None:
+    client = stage.client()
+    produce(stage, client)
+    stage.files.faults.fail("sync", under="journal")
+    client.say(message(0))
+    stage.turn()
+    error, closed = client.take()
+    assert error.sequence_id == 0
+    assert isinstance(closed, pb.CommandCloseProducer)
+    client.say(message(1))
+    stage.turn()
+    assert client.take() == []
+    assert stage.topic().producers == {}
+    produce(stage, client, epoch=1)
+    client.say(message(0), message(1))
+    stage.turn()
+    assert answers(client) == ["0 at 2:0", "1 at 2:1"]
 
 
 # -- long commands -------------------------------------------------------------------------------------

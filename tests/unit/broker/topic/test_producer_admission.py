@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from stage.frames import message
 from stage.stage import TOPIC, Stage
 from stage.talk import answer, ask, error_of, produce, producer_command
 
+from milepost.broker.topic.producer_admission import PLACE_KEPT_S
 from milepost.errors import PersistenceError
 from milepost.wire import pulsar_pb2 as pb
 
@@ -147,6 +149,28 @@ def test_who_is_alone_and_opens_again_without_its_epoch_gets_a_new_one(stage: St
     mine, *theirs = reopened(stage, EXCLUSIVE, None)
     assert (mine.producer_ready, mine.topic_epoch) == (True, 1)
     assert theirs == [None, None]
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_who_is_alone_keeps_its_place_when_the_disk_refuses(stage: Stage, comes_back: bool) -> None:
+    first, second = stage.client(), stage.client()
+    produce(stage, first, producer_access_mode=EXCLUSIVE)
+    request_id = ask(second, producer_command(name="q", producer_access_mode=WAIT))
+    stage.turn()
+    assert not answer(second, request_id).producer_ready
+    stage.files.faults.fail("sync", under="journal")
+    first.say(message(0))
+    stage.turn()
+    assert isinstance(first.take()[-1], pb.CommandCloseProducer)
+    assert answer(second, request_id) is None
+    if comes_back:
+        mine = produce(stage, first, epoch=1, producer_access_mode=EXCLUSIVE, topic_epoch=0)
+        assert (mine.producer_ready, mine.topic_epoch) == (True, 0)
+    stage.loop.do(lambda: stage.broker.admissions.tick(stage.clock.monotonic() + PLACE_KEPT_S + 1))
+    stage.turn()
+    stage.topic().access.check()
+    granted = answer(second, request_id)
+    assert granted is None if comes_back else granted.topic_epoch == 1
 
 
 def test_a_place_that_is_not_taken_again_goes_to_the_line(stage: Stage) -> None:

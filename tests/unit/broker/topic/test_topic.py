@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from stage.stage import Stage
 
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
-from milepost.errors import LedgerNotFound
+from milepost.errors import LedgerNotFound, NotAllowed
 from milepost.positions.ids import Position
 from milepost.testing.peer import RecordingPeer
 
@@ -172,6 +173,7 @@ def test_a_refused_publish_is_an_error_and_the_next_is_numbered_densely(
     stage.publish(producer, batch(3, 5), spoiled(4))
     stage.engine.holds_journal = False
     stage.turn()
+    producer = stage.producer(topic, peer=producer.peer)  # its client has opened it again
     stage.publish(producer, message(5), batch(6, 2))
     assert answers(producer.peer) == [
         "0 at 1:0",
@@ -205,9 +207,97 @@ def test_what_is_sent_behind_a_failure_that_is_not_known_yet_is_refused_with_it(
     stage.turn()
     assert answers(producer.peer) == ["0 PersistenceError", "1 PersistenceError"]
     assert answers(other.peer) == ["0 PersistenceError"]
-    stage.publish(other, message(1, producer="q"))
-    assert answers(other.peer) == ["1 at 2:0"]
+    third = stage.producer(topic, "r")
+    stage.publish(third, message(0, producer="r"))
+    assert answers(third.peer) == ["0 at 2:0"]
     assert topic.lookup(2, 0)[0] == 0
+
+
+@pytest.mark.parametrize("deduplication", [False, True])
+@pytest.mark.parametrize("call", ["append", "sync"])
+def test_nothing_is_stored_behind_a_refused_message_before_its_client_has_come_again(
+    make_stage: MakeStage, call: str, deduplication: bool
+) -> None:
+    """The client resends the refused message: what was stored behind it would lie before it."""
+    stage = make_stage(deduplication=deduplication)
+    topic = stage.topic()
+    producer, other = stage.producer(topic), stage.producer(topic, "q")
+    stage.files.faults.fail(call, under="journal")  # type: ignore[arg-type]
+    stage.publish(producer, message(0))
+    stage.publish(producer, message(1), chunk(2, 0, 2), spoiled(3), marker(4))
+    stage.publish(other, message(0, producer="q"))
+    assert answers(producer.peer) == [f"{n} PersistenceError" for n in range(5)]
+    assert producer.peer.settled_count == 5
+    assert answers(other.peer) == ["0 at 2:0"]
+    assert not other.must_resend
+    again = stage.producer(topic, peer=producer.peer)
+    stage.publish(again, message(0), message(1))
+    assert answers(producer.peer) == ["0 at 2:1", "1 at 2:2"]
+
+
+def test_a_producer_is_closed_when_all_that_it_sent_is_answered(
+    stage: Stage, topic: Topic, producer: Producer
+) -> None:
+    stage.engine.holds_journal = True
+    stage.publish(producer, message(0))
+    topic.log.stall = "the bucket is away"
+    stage.publish(producer, message(1))
+    topic.log.stall = None
+    stage.publish(producer, message(2))
+    peer = producer.peer
+    assert isinstance(peer, RecordingPeer)
+    assert (answers_so_far(producer), peer.restarted) == ([], [])
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert answers(peer) == ["0 at 1:0", "1 PersistenceError", "2 PersistenceError"]
+    assert peer.restarted == [producer]
+
+
+def test_a_message_that_is_too_large_for_a_ledger_holds_up_nothing(
+    stage: Stage, topic: Topic, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No client sends it again, or it is refused again."""
+
+    def refuse(*args: object) -> None:
+        raise NotAllowed("too many messages in one go")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(topic.log, "append", refuse)
+        stage.publish(producer, batch(0, 3))
+    stage.publish(producer, message(1))
+    assert answers(producer.peer) == ["0 NotAllowedError", "1 at 1:0"]
+
+
+def test_what_follows_a_message_that_is_not_encrypted_waits_for_it(
+    make_stage: MakeStage,
+) -> None:
+    """Clients ask again, as the policy may be taken back."""
+    stage = make_stage()
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    topic.policies = replace(topic.policies, encryption_required=True, judges_sends=True)
+    stage.publish(producer, message(0))
+    topic.policies = replace(topic.policies, encryption_required=False)
+    stage.publish(producer, message(1))
+    assert answers(producer.peer) == ["0 MetadataError", "1 PersistenceError"]
+
+
+def test_what_follows_a_chunk_that_is_to_come_again_is_not_stored(
+    stage: Stage, producer: Producer
+) -> None:
+    """The chunk is on its way already, and plain messages of the same read stand behind it."""
+    stage.engine.holds_journal = True
+    stage.publish(producer, chunk(0, 0, 3), chunk(0, 1, 3))
+    stage.publish(producer, chunk(0, 1, 3), message(1), message(2))
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert answers(producer.peer) == [
+        "0 at 1:0",
+        "0 at 1:1",
+        "0 PersistenceError",
+        "1 PersistenceError",
+        "2 PersistenceError",
+    ]
 
 
 @pytest.mark.parametrize("deduplication", [False, True])
@@ -308,8 +398,8 @@ def test_every_send_is_answered_once_and_in_order(
                 stage.engine.holds_journal = False
                 stage.turn()
                 stage.engine.holds_journal = True
-                if topic.dedup is not None:
-                    topic.dedup.opened("p")  # the client came back after its errors
+                # The client came back after its errors.
+                producer = stage.producer(topic, peer=producer.peer)
                 continue
             frames = []
             for kind in kinds:

@@ -37,6 +37,8 @@ def send(session: Session, event: Sends) -> None:
     - A wrong checksum is `ChecksumError` for that message alone; entries without a checksum are taken.
     - Metadata that no client could read, or that contradicts itself or its payload, is
       `NotAllowedError`. So is, with deduplication, metadata that names another producer.
+    - Behind a SEND that the disk has refused nothing of its producer is stored: each is `PersistenceError`,
+      and when all are answered the producer is closed. Its client opens it again and resends in order.
     - A SEND for a producer that was closed is dropped. For one that never was, or that still
       waits for exclusive access, the connection is closed.
     """
