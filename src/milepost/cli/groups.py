@@ -9,6 +9,7 @@ client or protobuf) is imported when the command runs.
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -37,7 +38,13 @@ class Lazy(NamedTuple):
 
     def command(self, name: str) -> click.Command:
         module, _, attribute = self.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        was_enabled = gc.isenabled()
+        gc.disable()  # modules stay: the collector would look through all of them, several times
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        finally:
+            if was_enabled:
+                gc.enable()
         assert isinstance(command, click.Command)
         return command
 

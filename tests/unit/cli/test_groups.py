@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from pathlib import Path
+
 import pytest
 from unit.cli.conftest import Line
 
@@ -46,3 +50,21 @@ def test_hidden_rows_are_not_in_the_help(line: Line) -> None:
     assert "persistent " not in line("admin", "--help")
     assert "  topics" in line.out
     assert Lazy("m:a", "s").is_hidden is False
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_the_collector_rests_while_a_command_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_broken: bool
+) -> None:
+    module = f"loaded_by_a_group_{is_broken}"
+    code = ["import click, gc", "was_enabled = gc.isenabled()", "command = click.Command('one')"]
+    (tmp_path / f"{module}.py").write_text("\n".join([*code, "1 / 0" if is_broken else ""]))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert gc.isenabled()
+    if is_broken:
+        with pytest.raises(ZeroDivisionError):
+            Lazy(f"{module}:command", "s").command("one")
+    else:
+        Lazy(f"{module}:command", "s").command("one")
+        assert sys.modules.pop(module).was_enabled is False
+    assert gc.isenabled()

@@ -40,7 +40,7 @@ def _by_reason(doc: str) -> Any:
     return field(default_factory=Counter, metadata={"doc": doc, "pulsar": ""})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Counters:
     # Connections.
     connections_opened: int = _count(

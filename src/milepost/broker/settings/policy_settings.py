@@ -16,7 +16,8 @@ QUOTA_POLICIES = ("producer_request_hold", "producer_exception", "consumer_backl
 
 
 # Without slots: of two bases only one may have them.
-@dataclass(frozen=True, kw_only=True)
+# Only `Settings` is made: what else a dataclass gets would be compiled with every start.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PolicySettings:
     default_retention_minutes: int = count(
         0,

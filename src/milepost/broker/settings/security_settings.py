@@ -13,7 +13,8 @@ from milepost.broker.settings.setting import Alias, count, duration, switch, tex
 _DAY_S = 24 * 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Only `Settings` is made: what else a dataclass gets would be compiled with every start.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecuritySettings:
     # Who is let in.
     authentication: bool = switch(

@@ -5,6 +5,7 @@ What the process does is in `process.py`, which is loaded once the settings are 
 
 from __future__ import annotations
 
+import gc
 import logging
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def serve(
         count = count_of(loaded.settings)
         if count > 1:
             return supervise(loaded.settings, count, ready_file=ready_file)
+    gc.disable()  # `run` enables it when the broker is up
     from milepost.cli.server.process import run
 
     run(loaded.settings, ready_file=ready_file)
