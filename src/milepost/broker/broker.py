@@ -17,7 +17,7 @@ from milepost.broker import topic_loader
 from milepost.broker.connection.access_control import AccessControl
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.session import Session
-from milepost.broker.directory.directory import Directory, fetch_topic
+from milepost.broker.directory.directory import Directory, StoredTopic, fetch_topic
 from milepost.broker.directory.schema_registry import SchemaRegistry
 from milepost.broker.directory.topic_watchers import TopicWatchers
 from milepost.broker.dispatch.consumer import Consumer
@@ -61,7 +61,7 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
-from milepost.storage.catalog.catalog import Doc, Snapshot, StateRow
+from milepost.storage.catalog.catalog import Doc, Snapshot, StateRow, TopicRow
 from milepost.storage.interface import Catalog, ChangeCatalog, Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
@@ -72,6 +72,8 @@ logger = logging.getLogger(__name__)
 TICK_S = 1.0
 # How long a reader may take to come back after a seek closed it.
 READER_ORPHAN_S = 60.0
+# Of topics in a row that have nothing to be done for them; then the others on the loop have their turn.
+QUIET_MAX = 256
 
 
 class Broker:
@@ -282,10 +284,13 @@ class Broker:
         takes_samples = now - self._sampled >= SAMPLE_INTERVAL_MS / 1000
         if takes_samples:
             self._sampled = now
-        for topic in list(self.topics.values()):
+        for number, topic in enumerate(list(self.topics.values())):
             if topic.is_closed:
                 continue
-            yield "steward", partial(self.policies.tick, now_ms, topic)
+            if topic.subscriptions:
+                yield "steward", partial(self.policies.tick, now_ms, topic)
+            elif not number % QUIET_MAX:
+                yield "steward", _nothing
             if self.rates.is_sampling:
                 yield "rates", partial(self.rates.tick, now, topic)
             for subscription in list(topic.subscriptions.values()):
@@ -326,6 +331,14 @@ class Broker:
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
+        count = self.known_partitions(name, create=create)
+        if count is None:
+            count = self.policies.book.auto_topics(name.namespace).partitions
+            await self.create_partitioned_topic(name, count)
+        return count
+
+    def known_partitions(self, name: TopicName, *, create: bool = False) -> int | None:
+        """The same at once; None for a topic that has to be made first."""
         self.directory.check_namespace(name)
         if name.partition >= 0:
             return 0
@@ -334,11 +347,10 @@ class Broker:
         count = self.directory.partitions(name)
         if count is not None:
             return count
+        if not create or self.directory.row(name) is not None:
+            return 0
         allowed, partitions = self.policies.book.auto_topics(name.namespace)
-        if create and self.directory.row(name) is None and allowed and partitions:
-            await self.create_partitioned_topic(name, partitions)
-            return partitions
-        return 0
+        return None if allowed and partitions else 0
 
     async def create_partitioned_topic(self, name: TopicName, partitions: int) -> None:
         await self.directory.create_partitioned(name, partitions)
@@ -428,14 +440,11 @@ class Broker:
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
             row = await self.directory.create_topic(name, self.first_doc())
-        while True:
-            # If a checkpoint was recorded in the meantime, what was read may be old: read again.
-            checkpoints = self.store.checkpoints
-            ledgers, states = await self.engine.catalog(
-                lambda catalog: fetch_topic(catalog, row.topic_id)
-            )
-            if checkpoints == self.store.checkpoints:
-                break
+            # Its id is new, and other callers, who could store something of it, wait until it is open.
+            stored: StoredTopic = ([], [])
+        else:
+            stored = await self._stored(row)
+        ledgers, states = stored
         log = self.store.log(row, ledgers)
         topic = Topic(
             row,
@@ -453,6 +462,15 @@ class Broker:
         await topic_loader.open_states(self, topic, states)
         self.admissions.opened(topic)
         return topic
+
+    async def _stored(self, row: TopicRow) -> StoredTopic:
+        """What the catalog has of a topic."""
+        while True:
+            # If a checkpoint was recorded in the meantime, what was read may be old: read again.
+            checkpoints = self.store.checkpoints
+            stored = await self.engine.catalog(lambda catalog: fetch_topic(catalog, row.topic_id))
+            if checkpoints == self.store.checkpoints:
+                return stored
 
     def first_doc(self, properties: dict[str, str] | None = None) -> Doc:
         """What is known of a topic when it is made, beside its name."""
@@ -630,6 +648,10 @@ class Broker:
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)
+
+
+def _nothing() -> None:
+    """A step that only lets the loop rest, if it is time."""
 
 
 def _new_cursor(topic: Topic, index: int) -> Cursor:

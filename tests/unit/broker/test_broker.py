@@ -11,6 +11,8 @@ from stage.heard import answers, got
 from stage.stage import TOPIC, Stage
 from stage.talk import ack_command, answer, ask, produce, request, subscribe, wire_id
 
+from milepost.broker import broker
+from milepost.broker.directory.directory import StoredTopic, fetch_topic
 from milepost.errors import (
     CorruptData,
     PersistenceError,
@@ -19,6 +21,7 @@ from milepost.errors import (
     UnknownFormat,
 )
 from milepost.positions.names import TopicName
+from milepost.storage.interface import Catalog
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
 
@@ -39,6 +42,24 @@ def test_a_topic_is_opened_once(stage: Stage) -> None:
     assert others == [first, first]
     assert stage.topic() is first
     assert len(stage.store.catalog.topics()) == 1
+
+
+def test_of_a_topic_that_was_just_made_nothing_is_looked_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def fetch(catalog: Catalog, topic_id: int) -> StoredTopic:
+        asked.append(topic_id)
+        return fetch_topic(catalog, topic_id)
+
+    monkeypatch.setattr(broker, "fetch_topic", fetch)
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0))
+    assert asked == []
+    again = stage.restarted()
+    assert again.topic().log.end_index == 1
+    assert asked == [topic.row.topic_id]
 
 
 def test_all_who_wait_for_an_opening_that_fails_are_told(stage: Stage) -> None:

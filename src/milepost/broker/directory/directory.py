@@ -479,9 +479,11 @@ class Directory:
         return await self._change(store, changed)
 
 
-def fetch_topic(
-    catalog: Catalog, topic_id: int
-) -> tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]:
+# Ledgers, and states as they were stored.
+StoredTopic = tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]
+
+
+def fetch_topic(catalog: Catalog, topic_id: int) -> StoredTopic:
     """What has to be known to open a topic: its ledgers, and its states as they were stored."""
     states = [(state, catalog.snapshot(state.state_id)) for state in catalog.states(topic_id)]
     return catalog.ledgers(topic_id), states

@@ -65,11 +65,14 @@ class PolicyBook:
         # nearly every topic, and to make it takes longer than all else that opens one.  Invariant: made by
         # the settings that hold, and of the very values that the namespace has.
         self._of_namespaces: dict[str, tuple[Values, TopicPolicies]] = {}
+        # The same of what becomes of names that no topic has, which is asked for twice before one is made.
+        self._auto_topics: dict[str, tuple[Values, AutoTopics]] = {}
 
     def use(self, settings: Settings) -> None:
         """The broker's own defaults are others now."""
         self._settings = settings
         self._of_namespaces.clear()
+        self._auto_topics.clear()
 
     async def load(self) -> None:
         for level, folder in FOLDERS.items():
@@ -119,7 +122,15 @@ class PolicyBook:
         )
 
     def auto_topics(self, namespace: NamespaceName) -> AutoTopics:
-        return auto_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
+        key = str(namespace)
+        values = self.values(Level.NAMESPACE, key)
+        made_of, known = self._auto_topics.get(key, (None, None))
+        if known is None or made_of is not values:
+            known = auto_topics(self._settings, values)
+            if len(self._auto_topics) >= _KEPT_MAX:
+                self._auto_topics.clear()
+            self._auto_topics[key] = values, known
+        return known
 
     def max_topics(self, namespace: NamespaceName) -> int:
         return max_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))

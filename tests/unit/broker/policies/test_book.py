@@ -129,3 +129,10 @@ def test_namespaces_decide_about_new_topics(make_stage: MakeStage) -> None:
     )
     assert not book.auto_topics(NAME.namespace).allowed
     assert book.max_topics(NAME.namespace) == 0
+
+
+def test_a_changed_setting_decides_about_new_topics_too(stage: Stage) -> None:
+    book = stage.broker.policies.book
+    assert book.auto_topics(NAME.namespace) is book.auto_topics(NAME.namespace)
+    stage.run(stage.broker.dynamic.set("allowAutoTopicCreation", "false"))
+    assert not book.auto_topics(NAME.namespace).allowed

@@ -22,18 +22,34 @@ if TYPE_CHECKING:
 
 
 @handles(Kind.PARTITIONED_METADATA, needs=Operation.LOOK_UP)
-async def partitioned_metadata(
-    session: Session, command: pb.CommandPartitionedTopicMetadata
-) -> None:
+def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> Work:
     """How many partitions a topic has, 0 for one that is not partitioned. Where topics are created
     partitioned by default, asking creates one unless `metadata_auto_creation_enabled` is false; then a
     topic that is not there is `TopicNotFound` (PIP-344), as an unknown tenant or namespace always is."""
-    name = TopicName.parse(command.topic)
+    name, broker = TopicName.parse(command.topic), session.broker
+    if broker.workers is None or broker.workers.placement.has(name):
+        count = broker.known_partitions(name, create=command.metadata_auto_creation_enabled)
+        if count is not None:
+            _tell_count(session, command, count, exists=bool(count) or broker.exists(name))
+            return None
+    return _count_later(session, command, name)
+
+
+async def _count_later(
+    session: Session, command: pb.CommandPartitionedTopicMetadata, name: TopicName
+) -> None:
+    """Another worker has the topic, or it is to be made first."""
     may_create = command.metadata_auto_creation_enabled
     count, exists = await calls.partitions(session.broker, name, create=may_create)
-    if not may_create and not exists:
+    _tell_count(session, command, count, exists=exists)
+
+
+def _tell_count(
+    session: Session, command: pb.CommandPartitionedTopicMetadata, count: int, *, exists: bool
+) -> None:
+    if not command.metadata_auto_creation_enabled and not exists:
         # From this the Java client knows the names of its retry and dead letter topics.
-        raise TopicNotFound(f"topic {name} does not exist")
+        raise TopicNotFound(f"topic {TopicName.parse(command.topic)} does not exist")
     session.write((replies.partitions(command.request_id, count),))
 
 
