@@ -66,6 +66,9 @@ class HandEngine(LoopDisk):
     may_serve = True
     bucket = None
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        self._loop.call_soon(work)
+
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
         self._around = around
 

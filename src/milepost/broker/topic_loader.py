@@ -193,5 +193,8 @@ class SubscriptionHost:
     def soon(self, work: Callable[[], None]) -> None:
         self._loop.call_soon(work)
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        self._broker.engine.before_commit(work)
+
     def note_presence(self, member: MemberSubscription) -> None:
         self._broker.note_presence(member)

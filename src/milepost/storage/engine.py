@@ -113,6 +113,10 @@ class StorageEngine(LoopDisk):
         assert isinstance(journal, Journal), f"{journal} is of another storage"
         return Committer(journal, self.store.clock, shortcut, self._committed, self._aside)
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        """Call `work`, which submits something, at the end of this turn of the loop."""
+        self.committer.before_commit(work)
+
     @property
     def failure(self) -> str | None:
         """Why the storage cannot go on in this process; None while it can."""

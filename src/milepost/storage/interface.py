@@ -289,6 +289,10 @@ class Engine(Disk, Protocol):
         """Runs a change in a transaction of the catalog."""
         ...
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        """Call `work`, which submits something, at the end of this turn of the loop."""
+        ...
+
     async def flush(self) -> None:
         """Return when everything submitted so far is durable."""
         ...

@@ -56,6 +56,10 @@ class Host(Protocol):
         """Call `work` in the next turn of the loop."""
         ...
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        """Call `work`, which submits something to the journal, at the end of this turn of the loop."""
+        ...
+
     def note_presence(self, member: MemberSubscription) -> None:
         """A member of a broadcast group has a consumer, or has none any more: remember when."""
         ...

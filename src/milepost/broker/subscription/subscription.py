@@ -96,7 +96,8 @@ class Subscription:
         self.journal: AckJournal | None = None
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
-            self.journal = AckJournal(journal, state_id, partial(host.soon, self.flush_acks))
+            schedule = partial(host.before_commit, self.flush_acks)
+            self.journal = AckJournal(journal, state_id, schedule)
         self.gate = ChunkGate(cursor)
         """Which chunks may go."""
         self.handovers = Handovers()

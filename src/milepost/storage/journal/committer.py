@@ -8,6 +8,9 @@ and gives it back with its last report.
     submit ─▶ end of this turn of the loop ─┬─ short way: commit, finish
                                             └─ thread: commit … commit ─▶ back on the loop: finish
 
+What collects until the end of a turn what it will submit (`before_commit`) is called right before, so that it
+does not cost one more turn.
+
 Results come back in the order of submission, for there is one turn only. Who has it also sees to it that
 the journal's runway (runway.py) is laid in time, by a thread that has nothing else to wait for.
 """
@@ -48,6 +51,10 @@ class AnyCommitter:
         self.failure: str | None = None
         """Why nothing is committed any more."""
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        """Call `work`, which submits something, at the end of this turn of the loop."""
+        asyncio.get_running_loop().call_soon(work)
+
     def stop(self) -> None:
         """Nothing waits any more, and nothing will."""
         raise NotImplementedError
@@ -80,6 +87,8 @@ class Committer(AnyCommitter):
         self._aside = aside
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = False
+        # What submits something before the next group is taken. Invariant: empty unless one is scheduled.
+        self._before: list[Callable[[], None]] = []
         # The thread has the turn. Invariant: written on the loop only.
         self._is_away = False
         self._turns: SimpleQueue[bool] = SimpleQueue()  # False: there will be no more
@@ -92,6 +101,13 @@ class Committer(AnyCommitter):
         self._turns.put(False)
         self._thread.join()
 
+    def before_commit(self, work: Callable[[], None]) -> None:
+        if self._is_away:  # the thread goes on with what is submitted meanwhile
+            self._loop.call_soon(work)
+        else:
+            self._before.append(work)
+            self._look()
+
     def _look(self) -> None:
         """Something waits for a commit."""
         if not self._is_scheduled and not self._is_away:
@@ -99,6 +115,13 @@ class Committer(AnyCommitter):
             self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
+        while self._before:
+            works, self._before = self._before, []
+            for work in works:
+                try:
+                    work()
+                except Exception as error:  # the others have their turn all the same
+                    self.on_error("commit", error)
         self._is_scheduled = False
         journal = self._journal
         assert not self._is_away, "scheduled while the thread has the turn"

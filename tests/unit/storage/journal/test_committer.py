@@ -125,6 +125,53 @@ def test_what_a_turn_of_the_loop_submits_is_one_group(is_open: bool) -> None:
 
 
 @both_ways
+def test_what_submits_before_the_commit_is_part_of_its_group(is_open: bool) -> None:
+    async def test(desk: Desk) -> None:
+        desk.committer.before_commit(lambda: desk.submit("b"))
+        desk.submit("a")
+        desk.committer.before_commit(lambda: desk.committer.before_commit(lambda: desk.submit("c")))
+        await asyncio.sleep(0)  # one turn, in which all of it happens that the loop does
+        if not is_open:
+            await desk.settle()
+        assert desk.stored == ["a", "b", "c"]
+
+    desk = run(is_open, test)
+    assert desk.journal.commits == 1
+
+
+def test_what_would_submit_before_a_commit_need_not_wait_for_the_thread() -> None:
+    async def test(desk: Desk) -> None:
+        synced = threading.Event()
+        desk.files.on_sync = lambda path: synced.wait(30) and None
+        desk.submit("a")
+        await asyncio.sleep(0)  # now the thread has the turn
+        desk.committer.before_commit(lambda: desk.submit("b"))
+        await asyncio.sleep(0)
+        assert desk.journal.is_waiting
+        synced.set()
+        await desk.settle()
+        assert desk.stored == ["a", "b"]
+
+    run(False, test)
+
+
+def test_work_that_breaks_down_before_a_commit_keeps_none_from_it() -> None:
+    async def test(desk: Desk) -> None:
+        errors: list[str] = []
+        desk.committer.on_error = lambda place, error: errors.append(f"{place}: {error!r}")
+        desk.committer.before_commit(lambda: [][0])
+        desk.committer.before_commit(lambda: desk.submit("a"))
+        await asyncio.sleep(0)
+        assert desk.stored == ["a"]
+        assert errors == ["commit: IndexError('list index out of range')"]
+        desk.submit("b")
+        await asyncio.sleep(0)
+        assert desk.stored == ["a", "b"]
+
+    run(True, test)
+
+
+@both_ways
 def test_answers_may_submit_more(is_open: bool) -> None:
     async def test(desk: Desk) -> None:
         ended = asyncio.get_running_loop().create_future()
