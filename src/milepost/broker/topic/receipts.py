@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from milepost.errors import PersistenceError
 from milepost.storage.ledgers.entry import Block
 from milepost.wire.events import Send
-from milepost.wire.scanners.encode import block_receipts, send_receipts
+from milepost.wire.scanners.encode import block_receipts, send_receipt
 
 if TYPE_CHECKING:
     from milepost.broker.topic.producer import Producer
@@ -94,6 +94,13 @@ class Publication:
         ledger_id = entry_id = -1
         if block is not None:
             ledger_id, entry_id = block.ledger_id, block.first_entry_id
+            if self.is_whole and len(answers) == 1:  # of many topics, or of a producer that waits
+                sequence_id, highest = _SEQUENCE_IDS(answers[0])
+                frame = send_receipt(
+                    producer.producer_id, sequence_id, ledger_id, entry_id, highest
+                )
+                peer.write((frame,))
+                return
             if self.is_whole:
                 ids = map(_SEQUENCE_IDS, answers)
                 peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
@@ -108,6 +115,9 @@ class Publication:
                 entry_id += 1
             else:
                 send, where = answer
-            receipt = (send.sequence_id, send.highest_sequence_id, *where)
-            frames.append(send_receipts(producer.producer_id, [receipt]))
+            frames.append(
+                send_receipt(
+                    producer.producer_id, send.sequence_id, *where, send.highest_sequence_id
+                )
+            )
         peer.write(frames)

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
+import google_crc32c
+
 from milepost.errors import PersistenceError
 from milepost.storage.files import Buffer
 from milepost.storage.journal.records import RECORD_HEADER_SIZE, body_crc
@@ -94,9 +96,12 @@ class JournalQueue:
     def submit(self, kind: int, owner: int, body: Sequence[Buffer], done: Done) -> int:
         """Queue one record; `done` is called in order of submission, on the loop."""
         self.last_sequence = sequence = self.last_sequence + 1
-        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        if len(body) == 1 and (only := body[0]).__class__ is bytes:
+            size, crc = len(only), google_crc32c.value(only)
+        else:
+            size, crc = sum(map(len, body)), body_crc(body)
         self.size_submitted += size + RECORD_HEADER_SIZE
-        fields = (self._generation, kind, owner, sequence, body, size, body_crc(body), done)
+        fields = (self._generation, kind, owner, sequence, body, size, crc, done)
         self._enqueue(_new_waiting(Waiting, fields))
         return sequence
 

@@ -27,6 +27,7 @@ from milepost.storage.files import Buffer
 
 _LAYOUT = Struct("<4sHHIIQQQI")
 _BARE = Struct("<4sHHIIQQQ")
+_CRC = Struct("<I")
 RECORD_HEADER_SIZE = _LAYOUT.size
 MAGIC = b"MPR1"
 
@@ -129,7 +130,7 @@ def encode_header(
     seed: int, kind: int, size: int, crc: int, owner: int, sequence: int, group: int
 ) -> bytes:
     bare = _BARE.pack(MAGIC, kind, 0, size, crc, owner, sequence, group)
-    return bare + int(google_crc32c.extend(seed, bare)).to_bytes(4, "little")
+    return bare + _CRC.pack(google_crc32c.extend(seed, bare))
 
 
 def scan(

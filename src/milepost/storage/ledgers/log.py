@@ -17,6 +17,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.errors import (
@@ -204,6 +205,7 @@ class Log:
         if time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX:
             time_ms = ledger.first_time_ms + RELATIVE_TIME_MAX
         block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
+        data = block.data
         end = self._staged_end if staged and ledger is self._staged_ledger else ledger.size_bytes
         if not _fits(block, ledger.first_index, end):
             if not _fits(block, index, HEADER_SIZE):
@@ -214,9 +216,9 @@ class Log:
             # It does not fit behind what the ledger has: it begins the next one.
             ledger, entry_id, index, time_ms = self._begin_ledger(now_ms, None)
             block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
-            end = ledger.size_bytes
-        data = block.data
-        sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (data,), _Answer(self, done))
+            data, end = block.data, ledger.size_bytes
+        answered = partial(self._answered, done)
+        sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (data,), answered)
         self._staged_ledger, self._staged_end = ledger, end + len(data)
         staged.append((sequence, block))
         return block
@@ -285,7 +287,7 @@ class Log:
         ledger_id = self._owner.next_ledger_id()
         ledger = Ledger(LedgerRow(ledger_id, self.topic_id, self.next_index, time_ms))
         body = LEDGER_BODY.pack(self.topic_id, ledger.first_index, time_ms)
-        sequence = self._owner.submit(LEDGER, ledger_id, (body,), _Answer(self, done))
+        sequence = self._owner.submit(LEDGER, ledger_id, (body,), partial(self._answered, done))
         self._staged.append((sequence, ledger))
         return ledger, 0, ledger.first_index, time_ms
 
@@ -296,22 +298,28 @@ class Log:
         last = self._staged[-1][1]
         return last.timestamp_ms if isinstance(last, Block) else last.first_time_ms
 
-    def _answered(self, error: PersistenceError | None) -> None:
+    def _answered(self, done: Done | None, error: PersistenceError | None) -> None:
+        """The journal's answer to one staged block or ledger: the log hears it first, then the caller."""
         if error is not None:
             self._drop_refused()
             self._must_roll = True
-            return
-        _, staged = self._staged.popleft()
-        try:
-            if isinstance(staged, Ledger):
-                self.admit_ledger(staged)
-            else:
-                self.admit(staged)
-        except Exception as failure:
-            # It is in the journal and not in the log: one more block would get its numbers.
-            self.damage = self.damage or f"{staged!r:.80} is durable and not admitted: {failure}"
-            logger.exception("%s takes no messages: %s", self.name, self.damage)
-            raise OutcomeUnknown(f"{self.name}: {failure}") from failure
+        else:
+            _, staged = self._staged.popleft()
+            try:
+                if isinstance(staged, Ledger):
+                    self.admit_ledger(staged)
+                else:
+                    self.admit(staged)
+            except Exception as failure:
+                # It is in the journal and not in the log: one more block would get its numbers.
+                self.damage = (
+                    self.damage or f"{staged!r:.80} is durable and not admitted: {failure}"
+                )
+                logger.exception("%s takes no messages: %s", self.name, self.damage)
+                error = OutcomeUnknown(f"{self.name}: {failure}")
+                error.__cause__ = failure
+        if done is not None:
+            done(error)
 
     def _drop_refused(self) -> None:
         """What was numbered behind a loss is refused with it, and has no numbers any more from the
@@ -553,21 +561,3 @@ def _fits(block: Block, first_index: int, end: int) -> bool:
         block.last_indexes[-1] - first_index <= RELATIVE_INDEX_MAX
         and end + len(block.data) <= OFFSET_MAX
     )
-
-
-class _Answer:
-    """The journal's answer to one staged block or ledger: the log hears it first, then the caller."""
-
-    __slots__ = ("_done", "_log")
-
-    def __init__(self, log: Log, done: Callable[[PersistenceError | None], None] | None) -> None:
-        self._log = log
-        self._done = done
-
-    def __call__(self, error: PersistenceError | None) -> None:
-        try:
-            self._log._answered(error)
-        except OutcomeUnknown as unknown:
-            error = unknown
-        if self._done is not None:
-            self._done(error)

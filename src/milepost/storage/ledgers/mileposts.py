@@ -135,6 +135,18 @@ class Mileposts:
         """Rows for consecutive entries of `sizes` bytes that came at one time. The last indexes are
         given from 0 on, and kept from `first_index` on. Numbers that no row can tell are refused
         before any row is made."""
+        if len(sizes) == 1:  # many topics, a message each: half the price
+            last_index = last_indexes[0] - first_index
+            if (
+                0 <= last_index <= _MAX
+                and 0 <= first_offset <= first_offset + sizes[0] <= _MAX
+                and 0 <= time <= _MAX
+            ):
+                self._offsets.append(first_offset)
+                self._last_indexes.append(last_index)
+                self._times.append(time)
+                self._flags.append(flags[0])
+                return
         if (
             not 0 <= last_indexes[0] - first_index <= last_indexes[-1] - first_index <= _MAX
             or not 0 <= first_offset <= first_offset + sum(sizes) <= _MAX
@@ -144,12 +156,6 @@ class Mileposts:
                 f"rows for indexes {last_indexes[0]} to {last_indexes[-1]} from {first_index} on, "
                 f"{sum(sizes)} bytes from byte {first_offset} on, time {time}: 32 bits cannot tell"
             )
-        if len(sizes) == 1:  # many topics, a message each: half the price
-            self._offsets.append(first_offset)
-            self._last_indexes.append(last_indexes[0] - first_index)
-            self._times.append(time)
-            self._flags.append(flags[0])
-            return
         offset = first_offset
         offsets = self._offsets
         for size in sizes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from milepost.positions import TxnId, unsigned64
@@ -64,18 +65,35 @@ def send_receipt(
     highest_sequence_id: int = 0,
 ) -> bytes:
     """SEND_RECEIPT. A duplicate is answered with ledger and entry -1."""
-    return send_receipts(producer_id, ((sequence_id, highest_sequence_id, ledger_id, entry_id),))
+    producer = _first_of_two(producer_id)
+    sequence = encode_varint(sequence_id)
+    message_id = _first_of_two(ledger_id) + encode_varint(entry_id)
+    id_size = len(message_id)
+    body_size = len(producer) + len(sequence) + 2 + id_size
+    highest = b""
+    if highest_sequence_id:
+        highest = b"\x20" + encode_varint(highest_sequence_id)
+        body_size += len(highest)
+    id_head = _RECEIPT_ID_HEADS[id_size]
+    return b"".join((_RECEIPT_HEADS[body_size], producer, sequence, id_head, message_id, highest))
+
+
+@lru_cache(maxsize=8192)
+def _first_of_two(number: int) -> bytes:
+    """A number as the first field, and the tag of the second: the producer and the ledger of a receipt are
+    mostly those of an earlier one."""
+    return b"\x08" + encode_varint(number) + b"\x10"
 
 
 def send_receipts(producer_id: int, receipts: Iterable[tuple[int, int, int, int]]) -> bytes:
     """One producer's receipts in their order: (sequence id, highest sequence id, ledger, entry)."""
-    producer = b"\x08" + encode_varint(producer_id) + b"\x10"
+    producer = _first_of_two(producer_id)
     frames: list[bytes] = []
     ledger = b""
     ledger_seen: int | None = None
     for sequence_id, highest_sequence_id, ledger_id, entry_id in receipts:
         if ledger_id != ledger_seen:
-            ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
+            ledger = _first_of_two(ledger_id)
             ledger_seen = ledger_id
         message_id = ledger + encode_varint(entry_id)
         sequence = encode_varint(sequence_id)
@@ -106,8 +124,8 @@ def block_receipts(
 
     The bytes of `send_receipts`, built as in `MessageEncoder.run` from what neighbours share.
     """
-    producer = b"\x08" + encode_varint(producer_id) + b"\x10"
-    ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
+    producer = _first_of_two(producer_id)
+    ledger = _first_of_two(ledger_id)
     entry_high = sequence_high = -1
     entry_lows = sequence_lows = LAST_BYTES
     before_sequence = before_entry = behind_entry = b""
@@ -116,8 +134,9 @@ def block_receipts(
     for sequence_id, highest_sequence_id in sequence_ids:
         entry_id += 1
         if highest_sequence_id:
-            receipt = (sequence_id, highest_sequence_id, ledger_id, entry_id)
-            frames.append(send_receipts(producer_id, (receipt,)))
+            frames.append(
+                send_receipt(producer_id, sequence_id, ledger_id, entry_id, highest_sequence_id)
+            )
             continue
         if entry_id >> 7 != entry_high or sequence_id >> 7 != sequence_high:
             entry_high, sequence_high = entry_id >> 7, sequence_id >> 7
