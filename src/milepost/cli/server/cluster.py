@@ -5,6 +5,7 @@
     a process dies                    ─▶ the agent is told, and claims the shard again if it still can
     a process stands still            ─▶ killed; the agent too, which is started again
     SIGTERM, SIGINT or SIGHUP         ─▶ the agent leaves: all shards are given back ─▶ exit 0
+    this process is killed            ─▶ the shards' processes drain and give them back ─▶ the agent ends
 
 This process serves nothing and asks nothing of the bucket. It has one thread and forks: processes begin with
 the settings and sockets that are here. Those whose first process is gone drain and end. The agent and this
@@ -154,6 +155,8 @@ class Host:
         self._hangs: Counter[int] = Counter()
         # Closed in the other processes: it ends with this one.
         self._lifeline, self._life = os.pipe()
+        # Closed in the agent: it ends with this process and all processes of shards.
+        self._kin, self._kin_life = os.pipe()
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
@@ -456,6 +459,7 @@ class Host:
             self._agent_watch = HangWatch(self._settings.worker_hang_s)
             return False
         ours.close()
+        os.close(self._kin_life)
         become(theirs)
         return True
 
@@ -558,7 +562,7 @@ class Host:
                     self._loads,
                     self._hail[0],
                     parent,
-                    self._lifeline,
+                    (self._lifeline, self._kin),
                     self._tls,
                     Pulse(self._beats, AGENT),
                 )
@@ -609,11 +613,12 @@ async def be_agent(
     loads: SharedLoads,
     hail: socket.socket,
     parent: socket.socket,
-    lifeline: int,
+    lifelines: tuple[int, int],
     tls: LinkTls | None,
     pulse: Pulse,
 ) -> None:
-    """Join the cluster, and be its broker's agent until the broker has left."""
+    """Join the cluster, and be its broker's agent until the broker has left. `lifelines`: pipes that end
+    with the first process, and with the last one that serves."""
     from milepost.storage.bucket.check import probe
     from milepost.storage.bucket.objects import perform
     from milepost.storage.bucket.start import first_contact
@@ -653,22 +658,38 @@ async def be_agent(
     )
     loop = asyncio.get_running_loop()
 
-    def parent_is_gone() -> None:
-        loop.remove_reader(lifeline)
-        agent.leave()
-
-    loop.add_reader(lifeline, parent_is_gone)
+    _end_with(lifelines, agent, settings.shutdown_timeout_s)
     loop.add_signal_handler(signal.SIGTERM, agent.leave)  # of a service manager that tells all
     faulthandler.register(signal.SIGQUIT)
     hearing = loop.create_task(_hear_parent(reader, agent))
     beating = loop.create_task(pulse.run())
     try:
         await agent.run(hail, on_standby=lambda: say({"stands_by": True}))
-        await writer.drain()
+        with suppress(ConnectionError):  # the first process is gone
+            await writer.drain()
     finally:
         hearing.cancel()
         beating.cancel()
         await asyncio.wait([hearing, beating])
+
+
+def _end_with(lifelines: tuple[int, int], agent: Agent, patience_s: float) -> None:
+    """Have the agent end when the first process is gone, behind those that serve. One of these that hangs is
+    not waited for longer: others could not claim its shard before the agent has ended."""
+    loop = asyncio.get_running_loop()
+    first, kin = lifelines
+
+    def first_is_gone() -> None:
+        loop.remove_reader(first)
+        agent.orphaned()
+        loop.add_reader(kin, all_are_gone)
+        loop.call_later(patience_s, agent.abandon)
+
+    def all_are_gone() -> None:
+        loop.remove_reader(kin)
+        agent.abandon()
+
+    loop.add_reader(first, first_is_gone)
 
 
 def said_to_parent(order: Order) -> dict[str, Any]:

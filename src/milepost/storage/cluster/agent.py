@@ -18,19 +18,19 @@ import ipaddress
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
 from milepost.clock import since_boot
 from milepost.errors import NotAuthenticated, ServiceNotReady
-from milepost.storage.bucket.objects import Steps, perform
+from milepost.storage.bucket.objects import Reply, Steps, perform
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.cluster import hail, owners
 from milepost.storage.cluster.hail import NEWS, QUESTION
 from milepost.storage.cluster.link_tls import LinkTls
-from milepost.storage.cluster.member import Fetch, Give, Member, Open, Order
+from milepost.storage.cluster.member import Fetch, Give, Member, Open, Order, manifest_read
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
@@ -72,6 +72,7 @@ class Agent:
         self._tls = tls
         self._woken = asyncio.Event()
         self._is_news = False
+        self._is_orphan = False
         self._told: list[Notice] = []
         self._unreachable: set[str] = set()
         # Brokers with which TLS does not work, each said once until it does.
@@ -94,6 +95,17 @@ class Agent:
 
     def leave(self) -> None:
         self._member.leave()
+        self._hear()
+
+    def orphaned(self) -> None:
+        """The process that carries orders out is gone. Those of shards drain and give them back by
+        themselves; meanwhile the notice is kept, so that what they have heard can be answered."""
+        self._is_orphan = True
+        self.leave()
+
+    def abandon(self) -> None:
+        """After that: no process of a shard is left, or is waited for any longer."""
+        self._member.abandon()
         self._hear()
 
     def _hear(self) -> None:
@@ -140,9 +152,9 @@ class Agent:
         self._tell_own()
         if is_news:
             await self._tell_others()
-        if not await self._attempt(member.looked(self._now)):
+        if self._is_orphan or not await self._attempt(member.looked(self._now)):
             return
-        orders = await self._attempt(member.decided()) or ()
+        orders = member.decided(await self._manifests(member.free()))
         if any(isinstance(one, Open) for one in orders):
             await self._say()
         for one in orders:
@@ -190,6 +202,12 @@ class Agent:
         logger.info("%s", Fetch(shard))
         self._send(Fetch(shard))
         return answer
+
+    async def _manifests(self, shards: Sequence[int]) -> dict[int, Reply]:
+        """Of each shard what the bucket says of its manifest, without those of which it says nothing."""
+        said = await asyncio.gather(*(self._attempt(manifest_read(shard)) for shard in shards))
+        found = zip(shards, said, strict=True)
+        return {shard: reply for shard, reply in found if reply is not None}
 
     async def _say(self) -> None:
         async with self._saying:

@@ -2,13 +2,15 @@
 
 A turn, about once a second:
 
-    say who is here and which shards are served ─▶ look at the board ─▶ drop shards that others have claimed
-    ─▶ claim free ones, if this broker has the fewest ─▶ or have another fetch one, if it has too many
+    say who is here and which shards are served ─▶ look at the board, and at the manifests of free shards
+    ─▶ drop shards that others have claimed ─▶ claim free ones, if this broker has the fewest
+    ─▶ or have another fetch one, if it has too many
 
 A shard is free if no living broker's notice names it and its manifest has no living owner: it was given back,
 its owner is dead, or it was never owned. The claim names the epoch that was read there, so that of several
 brokers that see a shard free one gets it and the others leave it alone. Whatever a broker believes, only the
-claim lets it write, and seals end the claim before it (`bucket/chain.py`).
+claim lets it write, and seals end the claim before it (`bucket/chain.py`). What is decided is decided in one
+piece, by what was read: a bucket that answers too late leaves a shard to the next turn.
 
 A shard *moves* when another broker fetches it: that one makes a process ready, says on the board that it is
 about to have the shard, and only then asks the owner's process for it (`broker/workers/hand_over.py`). If a
@@ -17,10 +19,12 @@ broker that was asked to fetch a shard does not do it in time, the shard is give
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from milepost.errors import BucketUnusable, UnknownFormat
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import (
@@ -32,6 +36,7 @@ from milepost.storage.bucket.objects import (
     Get,
     Listed,
     Put,
+    Reply,
     Scan,
     Steps,
 )
@@ -40,6 +45,8 @@ from milepost.storage.cluster.balance import surplus
 from milepost.storage.cluster.board import Board
 from milepost.storage.cluster.document import shard_prefix
 from milepost.storage.cluster.notice import FOLDER, Notice, Seat
+
+logger = logging.getLogger(__name__)
 
 # A shard that could not be opened so often in a row is left to other brokers …
 ATTEMPTS: Final = 3
@@ -92,6 +99,11 @@ class Fetch:
 Order = Open | Close | Drop | Give | Fetch
 
 
+def manifest_read(shard: int) -> Steps[Reply]:
+    """What the bucket answers about the manifest of a shard."""
+    return (yield Get(shard_prefix(shard) + MANIFEST))
+
+
 class Member:
     def __init__(
         self,
@@ -114,8 +126,8 @@ class Member:
         self._fetching: set[int] = set()
         # Shards that an operator has moved here.
         self._staying: set[int] = set()
-        # Shards that were served here and not given back, perhaps: others leave them to this broker.
-        self._left: set[int] = set()
+        # Shards whose manifests this release cannot read, each said once.
+        self._unreadable: set[int] = set()
         self._own_loads = loads
         self._by_load = by_load
         # What was last said of the load of each shard. One that has just moved counts as it did.
@@ -136,7 +148,6 @@ class Member:
         """A shard is served."""
         self._shards[shard] = seat
         self._fetching.discard(shard)
-        self._left.discard(shard)
         self._failures.pop(shard, None)
 
     def ended(self, shard: int, now: float) -> None:
@@ -146,7 +157,6 @@ class Member:
         self._closing.discard(shard)
         self._fetching.discard(shard)
         self._staying.discard(shard)
-        self._left.add(shard)
         self._offered.pop(shard, None)
         if was_asked or seat is not None:
             return
@@ -188,6 +198,10 @@ class Member:
     def leave(self) -> None:
         """Give everything back, and claim nothing more."""
         self.notice = self.notice._replace(is_leaving=True)
+
+    def abandon(self) -> None:
+        """Count on no shard any more: the process that would tell what becomes of them is gone."""
+        self._shards.clear()
 
     @property
     def has_left(self) -> bool:
@@ -244,8 +258,16 @@ class Member:
             yield Delete(key)
         return True
 
-    def decided(self) -> Steps[Sequence[Order]]:
-        """What is to be done about shards, after a look. What is to be opened is to be said first."""
+    def free(self) -> list[int]:
+        """After a look: the shards that no living broker's notice names. Their manifests say more."""
+        if self.notice.is_leaving:
+            return []
+        taken = {shard for one in self.board.living().values() for shard in one.shards}
+        return [shard for shard in self._all if shard not in taken | self._shards.keys()]
+
+    def decided(self, manifests: Mapping[int, Reply]) -> Sequence[Order]:
+        """What is to be done about shards, after a look, with what was read of free ones (`manifest_read`).
+        What is to be opened is to be said first."""
         living = self.board.living()
         lost = [
             shard
@@ -262,14 +284,13 @@ class Member:
         if self.notice.is_leaving:
             quiet = [shard for shard in self._shards if self._is_quiet(shard)]
             return orders + self._give(quiet, assigned(counts_of(living), quiet, shunned))
-        taken = {shard for one in living.values() for shard in one.shards} | self._shards.keys()
         everyone = {**living, self.name: self.notice._replace(shards=dict(self._shards))}
-        counts = counts_of(everyone)
-        free = [shard for shard in self._all if shard not in taken]
+        free = self.free()
         shunned[self.name] = self.notice.shunned
-        for shard, broker in assigned(counts, free, shunned).items():
-            if broker == self.name or shard in self._left:
-                epoch = yield from self._claimable(shard, living, is_first=broker == self.name)
+        for shard, broker in assigned(counts_of(everyone), free, shunned).items():
+            if shard in manifests:
+                is_first = broker == self.name
+                epoch = self._claimable(shard, manifests[shard], living, is_first=is_first)
                 if epoch is not None:
                     self._shards[shard] = None
                     orders.append(Open(shard, epoch))
@@ -302,18 +323,24 @@ class Member:
         return self._give([given.shard], {given.shard: given.broker})
 
     def _claimable(
-        self, shard: int, living: dict[str, Notice], *, is_first: bool
-    ) -> Steps[int | None]:
+        self, shard: int, reply: Reply, living: Mapping[str, Notice], *, is_first: bool
+    ) -> int | None:
         """The epoch of a shard that has no living owner, 0 for a new one; None if it has one. If another
-        broker comes first, only that of a shard whose last owner is this broker: a process of it died."""
-        reply = yield Get(shard_prefix(shard) + MANIFEST)
+        broker comes first, only that of a shard whose last owner is this broker: a process of it died, and
+        the others leave the shard to it."""
         if isinstance(reply, Absent):
-            return 0
+            return 0 if is_first else None
         if not isinstance(reply, Found):
             return None
-        manifest = Manifest.decode(reply.data)
+        try:
+            manifest = Manifest.decode(reply.data)
+        except (BucketUnusable, UnknownFormat) as error:
+            if shard not in self._unreadable:
+                self._unreadable.add(shard)
+                logger.error("shard %d is left alone: %s", shard, error)
+            return None
+        self._unreadable.discard(shard)
         if manifest.owner != self.name and not is_first:
-            self._left.discard(shard)
             return None
         owner = living.get(manifest.owner)
         return manifest.epoch if owner is None or shard in owner.shunned else None

@@ -14,7 +14,7 @@ from stage.certificates import Authority
 from stage.loops import run_and_collect
 
 from milepost.errors import ServiceNotReady
-from milepost.storage.bucket.objects import Failed, Put, Request
+from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.cluster import hail, member
 from milepost.storage.cluster.agent import Agent
@@ -251,3 +251,53 @@ def test_a_broker_that_is_not_trusted_is_named_once(
     ]
     assert len(lines) == 1
     assert re.search(why, lines[0])
+
+
+class SlowBucket(MemoryBucket):
+    """Answers no question for some keys until it is told to."""
+
+    def __init__(self, *slow: str) -> None:
+        super().__init__()
+        self.slow = slow
+        self.hurry = asyncio.Event()
+
+    async def answer(self, request: Request) -> Reply:
+        if isinstance(request, Get) and request.key in self.slow:
+            await self.hurry.wait()
+        return await super().answer(request)
+
+
+def test_a_manifest_that_is_read_late_keeps_no_other_shard_from_being_opened(
+    tmp_path: Path,
+) -> None:
+    """What was decided before the bucket became slow is ordered, not forgotten: on the board the broker
+    says that it is about to have these shards, so no other one opens them."""
+
+    async def play() -> None:
+        bucket = SlowBucket("shards/1/manifest")
+        one = Side("a", bucket, tmp_path / "a")
+        try:
+            await until(lambda: one.orders == [Open(0, 0)])
+            bucket.hurry.set()
+            await until(lambda: one.orders == [Open(0, 0), Open(1, 0)])
+        finally:
+            await one.die()
+
+    asyncio.run(play())
+
+
+def test_an_orphan_gives_no_orders_and_ends_when_nobody_is_left(tmp_path: Path) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        before = list(one.orders)
+        one.agent.orphaned()
+        await until(lambda: one.member.notice.is_leaving)
+        await asyncio.sleep(1.5)  # sleep: a turn, in which it would give its shard away
+        assert one.orders == before
+        assert Fetch(0) not in other.orders
+        assert "board/a" in bucket.objects
+        one.agent.abandon()
+        await asyncio.wait_for(one.task, WAIT_S)
+        assert "board/a" not in bucket.objects
+        await until(lambda: Open(0, 0) in other.orders)
+
+    run(tmp_path, play)

@@ -21,6 +21,7 @@ from milepost.storage.cluster.member import (
     Member,
     Open,
     Order,
+    manifest_read,
 )
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.testing.bucket import MemoryBucket
@@ -43,10 +44,14 @@ def member(name: str, shards: int = 4) -> Member:
     return Member(Notice(name, "h", "m", 1, 0, 9, "", "", "", False, {}), shards)
 
 
+def decided(bucket: MemoryBucket, one: Member) -> Sequence[Order]:
+    return one.decided({shard: made(bucket, manifest_read(shard)) for shard in one.free()})
+
+
 def turn(bucket: MemoryBucket, one: Member, now: float = 0.0) -> Sequence[Order]:
     assert made(bucket, one.said(now))
     assert made(bucket, one.looked(lambda: now))
-    orders = made(bucket, one.decided())
+    orders = decided(bucket, one)
     assert made(bucket, one.said(now))
     return orders
 
@@ -241,7 +246,7 @@ def test_a_shard_whose_manifest_has_a_living_owner_is_left_alone() -> None:
     bucket.objects["board/b"] = other.notice._replace(shards={}).encode()
     assert turn(bucket, one) == []
     one.board.refused("b")
-    assert made(bucket, one.decided()) == [Open(0, 1)]
+    assert decided(bucket, one) == [Open(0, 1)]
 
 
 def test_a_shard_that_another_claimed_later_is_dropped_at_once() -> None:
@@ -286,3 +291,29 @@ def test_a_board_that_cannot_be_read_decides_nothing() -> None:
     turn(bucket, member("b"))
     bucket.fault = lambda request: Failed("no") if isinstance(request, Get) else None
     assert not made(bucket, one.looked(lambda: 0.0))
+
+
+def test_a_broker_claims_what_it_was_the_last_to_own_also_after_its_agent_was_started_again() -> (
+    None
+):
+    """Another broker with fewer shards comes first, and leaves the shard to its living owner: both would
+    wait for each other for ever."""
+    bucket, other = MemoryBucket(), member("b", 3)
+    seats = {shard: Seat(1, "h", 1, -1, 2) for shard in (0, 1)}
+    for shard in range(3):
+        key = shard_prefix(shard) + "manifest"
+        bucket.objects[key] = first_manifest("c", "a", "00").encode()
+    one = Member(Notice("a", "h", "m", 1, 0, 9, "", "", "", False, seats), 3)
+    assert made(bucket, one.said(0.0))
+    assert turn(bucket, other) == []
+    assert turn(bucket, one) == [Open(2, 1)]
+
+
+def test_a_manifest_of_a_later_release_is_left_alone_and_the_others_are_claimed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bucket, one = MemoryBucket(), member("a", 2)
+    bucket.objects[shard_prefix(0) + "manifest"] = b'{"format": 2}'
+    assert turn(bucket, one) == [Open(1, 0)]
+    assert turn(bucket, one) == []
+    assert caplog.text.count("shard 0 is left alone: the bucket's manifest has format 2") == 1

@@ -36,7 +36,7 @@ from milepost.storage.bucket.objects import (
     stored,
 )
 from milepost.storage.cluster.document import shard_prefix
-from milepost.storage.cluster.member import Close, Give, Member, Open, Order
+from milepost.storage.cluster.member import Close, Give, Member, Open, Order, manifest_read
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.part import within, without
 from milepost.testing.bucket import MemoryBucket
@@ -179,7 +179,10 @@ class Broker:
         yield from member.said(now())
         if not (yield from member.looked(now)):
             return []
-        orders = yield from member.decided()
+        manifests: dict[int, Reply] = {}
+        for shard in member.free():
+            manifests[shard] = yield from manifest_read(shard)
+        orders = member.decided(manifests)
         if any(isinstance(one, Open) for one in orders):
             yield from member.said(now())
         return list(orders)
