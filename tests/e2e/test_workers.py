@@ -147,6 +147,18 @@ def test_a_worker_that_is_killed_is_started_again_and_the_others_serve_on(serve:
     assert f"worker 1 (process {before[1]}) was ended by signal 9; it is started again" in log
 
 
+def test_a_ready_file_that_cannot_be_written_again_does_not_end_the_broker(serve: Serve) -> None:
+    """As on a full disk, when a worker was started again."""
+    broker = serve("--workers", "2")
+    in_the_way = broker.ready_file.with_name(broker.ready_file.name + ".new")
+    in_the_way.mkdir()
+    os.kill(pids(broker)[1], signal.SIGKILL)
+    until(lambda: "all workers are up again" in broker.log.read_text())
+    assert ask(broker, "GET", "/admin/v2/brokers/health") == (200, b"ok")
+    assert "cannot be written, and says what was before: Is a directory" in broker.log.read_text()
+    assert broker.stop()[0] == 0
+
+
 def test_workers_end_when_the_process_that_started_them_is_gone(serve: Serve) -> None:
     broker = serve("--workers", "2")
     workers = pids(broker)

@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -48,6 +49,7 @@ from milepost.cli.server.process import (
     STOP_SIGNALS,
     Post,
     listening,
+    rewrite_ready_file,
     run,
     tell_manager,
     write_ready_file,
@@ -88,6 +90,8 @@ SHARDS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve", "milepost.re
 FOLDER: Final = "served"
 # An agent that died is started again after so long.
 PAUSE_S: Final = 0.1
+# … and after so long if the system had no room for its process.
+NO_ROOM_S: Final = 1.0
 # A new cluster has at least so many shards.
 FIRST_SHARDS: Final = 4
 # The agent's place among the beats, behind those of the shards.
@@ -443,15 +447,23 @@ class Host:
                 if one.seat is not None
             ],
         }
-        write_ready_file(self._ready_file, ready)
+        write = rewrite_ready_file if self._is_announced else write_ready_file
+        write(self._ready_file, ready)
 
     # -- processes ---------------------------------------------------------------------------------
 
     def _fork(self, become: Callable[[socket.socket], None]) -> bool:
         """Make the agent's process. True in it, when it has ended."""
-        ours, theirs = socket.socketpair()
         self._beats.forget(AGENT)
-        pid = self._forked()
+        try:
+            ours, theirs = socket.socketpair()
+            pid = self._forked(ours.close, theirs.close)
+        except OSError as error:
+            if not self._count:
+                raise
+            logger.error("the agent cannot be started: %s", error.strerror or error)
+            self._agent_due_s = time.monotonic() + NO_ROOM_S
+            return False
         if pid:
             theirs.close()
             ours.setblocking(False)
@@ -463,12 +475,19 @@ class Host:
         become(theirs)
         return True
 
-    def _forked(self) -> int:
-        """Fork; 0 in the new process, which has handlers and descriptors of its own."""
+    def _forked(self, *undo: Callable[[], None]) -> int:
+        """Fork; 0 in the new process, which has handlers and descriptors of its own. `OSError`, after what
+        undoes the preparations, if there is no room for it."""
         sys.stdout.flush()
         # Signals wait until the new process has handlers of its own.
         kept = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGCHLD))
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+            for one in undo:
+                one()
+            raise
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -490,9 +509,16 @@ class Host:
     def _start(self, shard: int, epoch: int | None) -> bool:
         """Make the process of a shard; without an epoch its owner hands the shard over. True in it, when it
         has ended."""
-        heard, report = os.pipe()
         self._beats.forget(shard)
-        pid = self._forked()
+        try:
+            heard, report = os.pipe()
+            pid = self._forked(partial(os.close, heard), partial(os.close, report))
+        except (
+            OSError
+        ) as error:  # the shards that are served here go on; this one is another's to open
+            logger.error("shard %d cannot be started: %s", shard, error.strerror or error)
+            self._tell({"ended": shard})
+            return False
         if pid:
             os.close(report)
             watch = HangWatch(self._settings.worker_hang_s)

@@ -437,6 +437,15 @@ def write_ready_file(file: Path, ready: dict[str, Any]) -> None:
     beside.rename(file)
 
 
+def rewrite_ready_file(file: Path, ready: dict[str, Any]) -> None:
+    """Replace the file of a broker that serves. A disk that is full for now must not end it."""
+    try:
+        write_ready_file(file, ready)
+    except OSError as error:
+        reason = error.strerror or error
+        logger.error("%s cannot be written, and says what was before: %s", file, reason)
+
+
 def tell_manager(state: str) -> None:
     """A service manager that asked to be told (systemd, `Type=notify`) is; there may be none."""
     path = os.environ.get("NOTIFY_SOCKET", "")

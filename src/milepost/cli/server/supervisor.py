@@ -43,6 +43,7 @@ from milepost.cli.server.process import (
     STOP_SIGNALS,
     Post,
     listening,
+    rewrite_ready_file,
     run,
     tell_manager,
     write_ready_file,
@@ -212,6 +213,26 @@ def _bind(sock: socket.socket, address: tuple[Any, ...]) -> None:
         time.sleep(LOCK_PAUSE_S)
 
 
+# -- processes ---------------------------------------------------------------------------------------
+
+
+def forked() -> tuple[int, int, set[int]]:
+    """Fork; the new process, 0 in it, this side's end of a pipe from it, and which signals were blocked.
+    Those that end a broker wait until the new process has handlers of its own. `OSError` if there is no room
+    for it."""
+    heard, said = os.pipe()
+    kept = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGCHLD))
+    try:
+        pid = os.fork()
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+        os.close(heard)
+        os.close(said)
+        raise
+    os.close(said if pid else heard)
+    return pid, heard if pid else said, kept
+
+
 # -- workers -----------------------------------------------------------------------------------------
 
 
@@ -358,31 +379,29 @@ class Supervisor:
         worker.hangs += end_if_it_hangs(worker.watch, beat, name, worker.pid)
 
     def _died(self, worker: Worker, code: int) -> None:
-        pid, was_up = worker.pid, worker.is_up
-        worker.pid, worker.is_up = 0, False
         if worker.report >= 0:
             os.close(worker.report)
             worker.report = -1
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        self._fell(worker, f"(process {worker.pid}) {how}", code)
+
+    def _fell(self, worker: Worker, how: str, code: int) -> None:
+        """A worker has ended, or there is no process for it: it is started again later."""
+        was_up = worker.is_up
+        worker.pid, worker.is_up = 0, False
         if self._stopping_until is not None:
             return
         if not self._is_announced:
             # It has said why. What does not start in the first place is for the operator to mend.
             self._failure = code if code > 0 else Exit.FAILED
-            logger.warning("worker %d could not be started", worker.number)
+            logger.warning("worker %d could not be started: %s", worker.number, how)
             self._stop("")
             return
         lived_s = time.monotonic() - worker.started_s
         worker.failures = 0 if was_up and lived_s >= WELL_S else worker.failures + 1
         pause_s = pause_after(worker.failures)
         worker.due_s = time.monotonic() + pause_s
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        logger.warning(
-            "worker %d (process %d) %s; it is started again in %g s",
-            worker.number,
-            pid,
-            how,
-            pause_s,
-        )
+        logger.warning("worker %d %s; it is started again in %g s", worker.number, how, pause_s)
 
     def _stop(self, name: str) -> None:
         if self._stopping_until is None:
@@ -428,7 +447,8 @@ class Supervisor:
                     for one, address in zip(self._workers, self._ports.addresses, strict=True)
                 ],
             }
-            write_ready_file(self._ready_file, ready)
+            write = rewrite_ready_file if self._is_announced else write_ready_file
+            write(self._ready_file, ready)
         if self._is_announced:
             logger.info("all workers are up again")
             return
@@ -447,22 +467,21 @@ class Supervisor:
 
     def _start(self, worker: Worker) -> bool:
         """Make a process. True in the worker, when it has ended."""
-        heard, report = os.pipe()
         worker.starts += 1
         self._beats.forget(worker.number)
         sys.stdout.flush()
-        # Signals wait until the worker has handlers of its own.
-        kept = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGCHLD))
-        pid = os.fork()
+        try:
+            pid, pipe, kept = forked()
+        except OSError as error:  # no room for a process or a descriptor: the others serve on
+            self._fell(worker, f"cannot be started: {error.strerror or error}", Exit.FAILED)
+            return False
         if pid:
             signal.pthread_sigmask(signal.SIG_SETMASK, kept)
-            os.close(report)
-            worker.pid, worker.report, worker.started_s = pid, heard, time.monotonic()
+            worker.pid, worker.report, worker.started_s = pid, pipe, time.monotonic()
             worker.due_s = None
             worker.watch = HangWatch(self._settings.worker_hang_s)
             return False
-        os.close(heard)
-        self._become(worker, report, kept)
+        self._become(worker, pipe, kept)
         return True
 
     def _become(self, worker: Worker, report: int, kept: set[int]) -> None:

@@ -74,6 +74,8 @@ class Agent:
         self._is_news = False
         self._is_orphan = False
         self._told: list[Notice] = []
+        # Could the broker's own processes not be told what is new?
+        self._is_silent = False
         self._unreachable: set[str] = set()
         # Brokers with which TLS does not work, each said once until it does.
         self._distrusted: set[str] = set()
@@ -229,9 +231,21 @@ class Agent:
         notices = [self._member.notice, *(living[name] for name in sorted(living))]
         # What changes all the time is of no use to them.
         told = [one._replace(beat=0, loads={}) for one in notices]
-        if told != self._told:
+        if told == self._told:
+            return
+        try:
             owners.write(self._data, told)
-            self._told = told
+        except OSError as error:  # the next turn tries again: the board is to be kept all the same
+            if not self._is_silent:
+                self._is_silent = True
+                logger.error(
+                    "who serves which shard cannot be written to %s: %s; until it can, this broker sends "
+                    "clients to owners that it knew before",
+                    self._data,
+                    error.strerror or error,
+                )
+            return
+        self._told, self._is_silent = told, False
 
     # -- the other brokers ---------------------------------------------------------------------------
 

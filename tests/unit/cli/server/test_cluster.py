@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import Exit
-from milepost.cli.server.cluster import refuse
+from milepost.cli.server.cluster import Host, refuse
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.cluster.document import ClusterDocument
 
@@ -97,3 +102,32 @@ def test_a_port_without_a_process_refuses_connections_until_one_listens_again() 
         refuse([listening])
         listening.listen()
         socket.create_connection(address).close()
+
+
+def test_a_shard_for_which_there_is_no_room_is_told_of_and_the_agent_is_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without this the first process ended, and all that it served with it."""
+
+    def no_room() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    host = Host(Settings(data=tmp_path, port=0, http_port=0, bucket=tmp_path.as_uri()), None)
+    monkeypatch.setattr(os, "fork", no_room)
+    ours, theirs = socket.socketpair()
+    with ExitStack() as held:
+        for sock in (ours, theirs, *host._clients, *host._http, *host._hail):
+            held.enter_context(sock)
+        host._agent = ours
+        before = len(os.listdir("/proc/self/fd"))
+        assert not host._start(1, 0)
+        assert theirs.recv(100) == b'{"ended": 1}\n'
+        assert not host._workers
+        with pytest.raises(BlockingIOError):  # before it has joined: the start is refused
+            host._fork(lambda parent: None)
+        host._count = 4
+        assert not host._fork(lambda parent: None)
+        assert not host._agent_pid
+        assert host._agent_due_s > time.monotonic()
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert "shard 1 cannot be started: Resource temporarily unavailable" in caplog.text

@@ -301,3 +301,20 @@ def test_an_orphan_gives_no_orders_and_ends_when_nobody_is_left(tmp_path: Path) 
         await until(lambda: Open(0, 0) in other.orders)
 
     run(tmp_path, play)
+
+
+def test_a_data_directory_that_cannot_be_written_keeps_no_agent_from_its_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would end and be started again several times a second, and claim nothing of brokers that die."""
+
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        (other.data / "owners.json.new").mkdir()
+        await one.die()
+        await until(lambda: Open(0, 0) in other.orders)
+        await asyncio.sleep(1.5)  # sleep: turns in which it cannot be written
+        (other.data / "owners.json.new").rmdir()
+        await until(lambda: other.shards() == {0, 1})
+
+    run(tmp_path, play)
+    assert caplog.text.count("cannot be written to") == 1
