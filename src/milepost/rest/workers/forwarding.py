@@ -7,8 +7,8 @@
 
 A worker that is being started again, or whose shard moves to another broker, is waited for. What was asked of
 one that died over it is asked again if it changes nothing (GET); else the client is told that it may have
-been carried out. A worker that does not answer makes the whole answer a 503 that names it: half a list would
-look like a whole one. Only metrics are told without it.
+been carried out, as it is when a worker hangs over it. A worker that does not answer makes the whole answer a
+503 that names it: half a list would look like a whole one. Only metrics are told without it.
 """
 
 from __future__ import annotations
@@ -181,10 +181,13 @@ class Forwarding:
             left_s = None if timeout_s is None else max(until - self._clock.monotonic(), GLANCE_S)
             try:
                 return await self._once(number, scope, body, left_s)
-            except (ShardAway, CallCut) as error:
-                if isinstance(error, CallCut) and scope["method"] not in ASKING:
-                    raise CallCut(f"{error}: it may have been carried out") from None
-                if self._clock.monotonic() >= until:
+            except ServiceNotReady as error:
+                is_begun = not isinstance(error, ShardAway)
+                if is_begun and scope["method"] not in ASKING:
+                    # A worker that hung carries it out when it goes on.
+                    raise type(error)(f"{error}: it may have been carried out") from None
+                is_repeated = isinstance(error, (ShardAway, CallCut))
+                if not is_repeated or self._clock.monotonic() >= until:
                     raise
             await asyncio.sleep(GLANCE_S)
 

@@ -199,7 +199,11 @@ class Agent:
         if refusal is not None:
             raise ServiceNotReady(refusal)
         # Said before the owner gives it up: else a third broker could take it for free.
-        await self._say()
+        try:
+            await self._say()
+        except BaseException:  # the asker has waited too long: the notice must not name it for ever
+            self._member.ended(shard, self._now())
+            raise
         self._tell_own()
         logger.info("%s", Fetch(shard))
         self._send(Fetch(shard))

@@ -426,6 +426,26 @@ def test_a_change_that_a_worker_died_over_is_not_made_again_and_the_client_is_to
     run(tmp_path, play)
 
 
+def test_a_change_that_a_worker_hangs_over_is_told_to_be_made_perhaps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits at the worker's port, and is made when the worker goes on."""
+    monkeypatch.setattr(forwarding, "TIMEOUT_S", 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        path = path_of(group.names(1)[0])
+        await group.stop(1)
+        answer = await group.call(0, "PUT", f"{path}/subscription/late", {})
+        assert answer.status == 503
+        assert "worker 1 does not answer (TimeoutError)" in answer.json["reason"]
+        assert "it may have been carried out" in answer.json["reason"]
+        monkeypatch.undo()
+        await group.start(1)
+
+    run(tmp_path, play)
+
+
 def test_a_request_for_another_shard_is_refused_and_not_answered_for_the_wrong_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,3 +318,24 @@ def test_a_data_directory_that_cannot_be_written_keeps_no_agent_from_its_work(
 
     run(tmp_path, play)
     assert caplog.text.count("cannot be written to") == 1
+
+
+def test_a_shard_whose_asker_has_given_up_is_not_said_to_be_on_its_way_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is slow while another broker asks this one to fetch a shard. No process is made for it, and
+    as long as the notice names the shard no broker claims it."""
+
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        monkeypatch.setattr(hail, "TIMEOUT_S", 0.3)
+        bucket.gate.clear()
+        with pytest.raises(ServiceNotReady, match="does not answer"):
+            await hail.ask("127.0.0.1", one.member.notice.hail_port, SECRET, {"fetch": 1})
+        await asyncio.sleep(0.1)  # sleep: the side that is asked gives up as well
+        bucket.gate.set()
+        beat = one.member.notice.beat
+        await until(lambda: one.member.notice.beat > beat + 1)
+        assert Fetch(1) not in one.orders
+        assert 1 not in one.member.notice.shards
+
+    run(tmp_path, play)
