@@ -42,9 +42,10 @@ from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import (
     Delete,
+    Listed,
     Put,
+    Scan,
     fetched,
-    listed,
     perform,
     stored,
 )
@@ -279,8 +280,11 @@ class BucketEngine(StorageEngine):
         self._count_packs()
         await self.perform(lambda _: self._cache.recorded(image.extents, complete))
         self._collector.add(collector.unnamed(self._there, key, image.extents))
-        there = await perform(self.objects, listed(chain.FOLDER))
-        await collector.delete_all(self.objects, chain.collectable(there, floor))
+        # The checkpoint has happened. What the store does not list or delete is left to the next one.
+        there = await self.objects.answer(Scan(chain.FOLDER))
+        if isinstance(there, Listed):
+            keys = chain.collectable(there.objects, floor)
+            await collector.delete_all(self.objects, keys)
         await self._collector.collect()
 
     def _count_packs(self) -> None:

@@ -16,7 +16,15 @@ from milepost.errors import BucketUnusable, PersistenceError, UnknownFormat
 from milepost.positions.ids import Position
 from milepost.storage.bucket.engine import BucketEngine
 from milepost.storage.bucket.manifest import Manifest
-from milepost.storage.bucket.objects import Create, Failed, Get, Put, Replace, Request
+from milepost.storage.bucket.objects import (
+    Create,
+    Delete,
+    Failed,
+    Get,
+    Put,
+    Replace,
+    Request,
+)
 from milepost.storage.bucket.start import open_bucket
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.engine import FILE_THREADS
@@ -175,6 +183,30 @@ def test_a_checkpoint_moves_everything_into_packs_and_deletes_the_groups(tmp_pat
         third = await bench.broker()
         payloads = await third.read(await third.found("a"))
         assert payloads == [*(b"%d" % n for n in range(10)), b"behind", b"more"]
+
+    on_loop(tmp_path, test)
+
+
+def test_a_store_that_deletes_nothing_holds_up_no_checkpoint(tmp_path: Path) -> None:
+    """Else the journal would grow until the store does, and a start would read all of it."""
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        no_more = Failed("not permitted", is_denied=True)
+        bench.bucket.fault = lambda request: no_more if isinstance(request, Delete) else None
+        for number in range(2):
+            await first.publish(log, b"a", b"b")
+            before = bench.manifest.floor
+            async with asyncio.timeout(20):
+                await first.engine.checkpoint()
+            assert bench.manifest.floor > before, f"checkpoint {number}"
+        assert bench.keys("journal/")
+        bench.bucket.fault = lambda request: None
+        await first.publish(log, b"c")
+        await first.engine.checkpoint()
+        assert bench.keys("journal/") == []
+        assert await first.read(log) == [b"a", b"b", b"a", b"b", b"c"]
 
     on_loop(tmp_path, test)
 

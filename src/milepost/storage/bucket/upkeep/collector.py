@@ -16,11 +16,13 @@ from typing import Final
 
 from milepost.storage.bucket.image import FOLDER as IMAGES
 from milepost.storage.bucket.image import PACKS, Extents, packs_of
-from milepost.storage.bucket.objects import Objects, Steps, deleted, listed, perform
+from milepost.storage.bucket.objects import Delete, Done, Objects, Steps, listed
 from milepost.storage.bucket.watched import Upkeep
 
 # Much longer than a broker that has lost its right goes on serving.
 GRACE_S: Final = 60.0
+# An object that the store did not delete is tried again after so long.
+RETRY_S: Final = 10.0
 # Deletions that are on their way at a time.
 DELETIONS: Final = 16
 
@@ -38,15 +40,26 @@ def unnamed(there: Iterable[str], image: str, extents: Extents) -> list[str]:
     return [key for key in there if key not in named]
 
 
-async def delete_all(objects: Objects, keys: Iterable[str]) -> None:
-    """Delete objects, several at a time: a store takes as long for one as a checkpoint has for all."""
+async def delete_all(objects: Objects, keys: Iterable[str]) -> set[str]:
+    """Delete objects, several at a time: a store takes as long for one as a checkpoint has for all. Returns
+    those that the store has deleted. After one that it has not, no other is begun: a store that takes no
+    deletions must not hold up checkpoints, which go on without."""
     turns = asyncio.Semaphore(DELETIONS)
+    gone: set[str] = set()
+    is_refused = False
 
     async def delete(key: str) -> None:
+        nonlocal is_refused
         async with turns:
-            await perform(objects, deleted([key]))
+            if is_refused:
+                return
+            if isinstance(await objects.answer(Delete(key)), Done):
+                gone.add(key)
+            else:
+                is_refused = True
 
     await asyncio.gather(*map(delete, keys))
+    return gone
 
 
 class Collector:
@@ -61,7 +74,7 @@ class Collector:
         self._objects = objects
         self._monotonic = monotonic
         self._grace_s = grace_s
-        # Key → when it may be deleted, in this order.
+        # Key → when it may be deleted.
         self._waiting: dict[str, float] = {}
         self._news = asyncio.Event()
         self.upkeep = Upkeep() if upkeep is None else upkeep
@@ -75,13 +88,18 @@ class Collector:
         self._news.set()
 
     async def collect(self) -> None:
-        """Delete the objects whose grace is over."""
+        """Delete the objects whose grace is over. Those that the store does not delete are tried later."""
         now = self._monotonic()
         keys = [key for key, due in self._waiting.items() if due <= now]
-        await delete_all(self._objects, keys)
+        gone = await delete_all(self._objects, keys)
         for key in keys:
-            if self._waiting.pop(key, None) is not None:
+            if key not in self._waiting:
+                continue  # a checkpoint collects as well
+            if key in gone:
+                del self._waiting[key]
                 self.upkeep.collected += 1
+            else:
+                self._waiting[key] = self._monotonic() + RETRY_S
         self.upkeep.waiting = len(self._waiting)
 
     async def run(self) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from milepost.storage.bucket.objects import Failed, Reply, Request
+from milepost.storage.bucket.upkeep import collector as upkeep
 from milepost.storage.bucket.upkeep.collector import DELETIONS, Collector, delete_all
 from milepost.testing.bucket import MemoryBucket
 
@@ -58,7 +61,31 @@ def test_many_objects_are_deleted_side_by_side() -> None:
     asyncio.run(test())
 
 
-def test_a_store_that_fails_is_asked_again_and_news_wake_it() -> None:
+def test_after_a_deletion_that_failed_no_other_is_begun_and_what_is_left_waits() -> None:
+    """A store may need its time-out for each of thousands."""
+
+    async def test() -> None:
+        bucket, now = MemoryBucket(), [100.0]
+        bucket.objects = {f"{n}": b"" for n in range(100)}
+        bucket.fault = lambda request: Failed("no answer")
+        collector = Collector(bucket, lambda: now[0], 0.0)
+        collector.add(bucket.objects)
+        await collector.collect()
+        await collector.collect()
+        assert (len(bucket.requests), collector.upkeep.waiting) == (1, 100)
+        bucket.fault = lambda request: None
+        now[0] += upkeep.RETRY_S
+        await collector.collect()
+        assert (bucket.objects, collector.upkeep.waiting) == ({}, 0)
+
+    asyncio.run(test())
+
+
+def test_a_store_that_fails_is_asked_again_and_news_wake_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upkeep, "RETRY_S", 0.05)
+
     async def test() -> None:
         bucket = MemoryBucket()
         bucket.objects = {"a": b""}
