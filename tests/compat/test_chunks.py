@@ -419,7 +419,8 @@ def test_cut_off_while_the_official_consumer_gets_chunks(
 ) -> None:
     """By a crash, or by a seek. The client keeps what it had of the message, and would drop all of it
     when it begins again."""
-    broker: BrokerProcess = own_broker(max_message_size=64 * 1024)
+    # 640 chunks take two seconds: time to be in the middle of it.
+    broker: BrokerProcess = own_broker(max_message_size=64 * 1024, dispatch_rate_messages=300)
     client = connect(broker)
     client.subscribe(topic, "s").close()
     sent = large(1, 40 * MIB)

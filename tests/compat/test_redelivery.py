@@ -44,8 +44,9 @@ def test_a_negative_ack_brings_the_message_back_and_counts(
 def test_a_negative_ack_on_an_ordered_type_brings_back_all_that_is_not_acked(
     client: pulsar.Client, topic: str, consumer_type: ConsumerType
 ) -> None:
+    # The client keeps acks for 100 ms; those below are to arrive first.
     consumer = client.subscribe(
-        topic, "s", consumer_type=consumer_type, negative_ack_redelivery_delay_ms=50
+        topic, "s", consumer_type=consumer_type, negative_ack_redelivery_delay_ms=1000
     )
     send_all(client.create_producer(topic), [b"%d" % number for number in range(6)])
     messages = receive(consumer, 6)
