@@ -199,9 +199,9 @@ def test_where_encryption_is_required_so_it_is_of_every_message(stage: Stage) ->
     producer.encrypts = True
     require_encryption(stage, True)
     key = pb.EncryptionKeys(key="k", value=b"v")
-    stage.publish(producer, message(0), message(1, encryption_keys=[key]))
-    refused, kept = peer.take()
-    assert (type(refused).__name__, type(kept).__name__) == ("CommandSendError", "Receipt")
+    stage.publish(producer, message(0, encryption_keys=[key]), message(1))
+    kept, refused = peer.take()
+    assert (type(kept).__name__, type(refused).__name__) == ("Receipt", "CommandSendError")
     assert "not encrypted" in refused.message
     assert topic.log.end_index == 1
 
