@@ -203,6 +203,8 @@ class Consumer:
 
     def ack(self, random: Random, txn: tuple[str, Any] | None = None) -> int | None:
         """Ack something that it holds; the operation of the history, if an answer is to come."""
+        if self._joining is not None:
+            return None
         source = self.held
         if self.old and random.random() < (0.3 if source else 0.6):
             source = self.old  # an ack that comes too late, or twice

@@ -40,6 +40,16 @@ DISTURBANCES: Final = {
 }  # fmt: skip
 TRANSACT: Final = "transact"
 
+# Some mistakes need several things in a row that hardly ever follow each other in a small world. Some worlds
+# do little else, and have the steps for it: a message is sought, comes again, and is acked behind a kill; a
+# transaction is opened, acks, and is committed.
+THEMES: Final = {
+    "seeks": {"publish": 2, "receive": 10, "ack": 8, "seek": 8, "come_back": 4},
+    "transactions": {"publish": 3, "receive": 5, "ack": 1, TRANSACT: 20},
+}
+THEME_SHARE: Final = 0.2
+THEME_STEPS: Final = 7
+
 
 def steps_of(seed: int) -> int:
     """How long a world is, by its number."""
@@ -77,7 +87,13 @@ class Dials:
     def drawn(cls, random: Random, steps: int) -> Dials:
         deduplicated = random.random() < 0.75
         odds: dict[str, float] = {}
-        if steps > SMALL_STEPS:
+        work: dict[str, float] = {**WORK}
+        if steps == SMALL_STEPS and random.random() < THEME_SHARE:
+            steps, work = THEME_STEPS, {}
+            theme = random.choices([*THEMES], (3, 1))[0]  # seeks need luck more often
+            odds = dict(THEMES[theme])
+            subscriptions = random.sample([one for one in SUBSCRIPTIONS if one != BROADCAST], 1)
+        elif steps > SMALL_STEPS:
             subscriptions = random.sample([*SUBSCRIPTIONS], random.randint(1, 4))
             for name, weight in DISTURBANCES.items():
                 odds[name] = random.choice((0, 0, 1, 3)) * weight
@@ -99,7 +115,8 @@ class Dials:
             deduplicated=deduplicated,
             ledger_entries_max=random.choice((2, 3, 1000)),
             tail_size=random.choice((0, 1 << 20)),
-            follows=random.choice((0.0, 0.5, 1.0)),
+            # Who follows a seek gets the message again at once.
+            follows=random.choice((0.0, 0.5, 1.0) if work else (0.5, 1.0)),
             batched=random.choice((0.0, 0.4, 0.8)),
             # Without deduplication a chunk may be stored twice, and no client puts such a message together.
             chunked=random.choice((0.0, 0.0, 0.3)) if deduplicated else 0.0,
@@ -107,9 +124,9 @@ class Dials:
             delayed=0.0 if "keys" in subscriptions else random.choice((0.0, 0.0, 0.3)),
             keys=3 if "keys" in subscriptions else random.choice((0, 2)),
             has_transactions=bool(odds.get(TRANSACT)),
-            stored=random.choice((0, 1, 3)),
+            stored=random.choice((0, 1, 3) if work else (1, 3)),
             ends_abruptly=random.random() < 0.5,
             opens_twice=random.random() < 0.1,
             on_bucket=random.random() < BUCKET_SHARE,
-            odds={name: WORK.get(name, 0) + odds.get(name, 0) for name in {**WORK, **odds}},
+            odds={name: work.get(name, 0) + odds.get(name, 0) for name in {**work, **odds}},
         )

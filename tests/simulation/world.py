@@ -36,7 +36,7 @@ from milepost.testing.clock import ManualClock
 from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
 from milepost.wire.metadata import chunk_info, is_batch, split_entry
-from simulation.consumer import Consumer
+from simulation.consumer import Consumer, Held
 from simulation.dials import BROADCAST, VERBS, Dials, steps_of
 from simulation.producer import Producer
 from simulation.site import Site
@@ -80,6 +80,8 @@ class World:
         self.consumers: list[Consumer] = []
         self.resets: list[tuple[list[int], asyncio.Task[Any]]] = []
         self._sequence = self._named = 0
+        self._kept: dict[str, list[Held]] = {}
+        """By subscription, what consumers had received when the broker was killed."""
         self._disk_failed = False
         self._set_back_ms = 0
 
@@ -188,6 +190,8 @@ class World:
                 taken = {one.name.partition(" ")[0] for one in there}
                 member = next(one for one in MEMBERS if one not in taken)
             self._come(name, member)
+            if self.consumers[-1].old:
+                return
         if self.consumers:
             self.random.choice(self.consumers).flow(self.random.choice((1, 3, 20)))
 
@@ -197,7 +201,11 @@ class World:
         name = f"{member or 'c'} {self._named}"
         consumer = Consumer(self.site, subscription, name, self.history, follows=follows)
         self.consumers.append(consumer)
-        consumer.flow(self.random.choice((1, 3, 20)))
+        kept = self._kept.pop(consumer.group["sub"], None)
+        if kept:
+            consumer.old += kept  # and its queue is full of them: it asks for no more yet
+        else:
+            consumer.flow(self.random.choice((1, 3, 20)))
 
     def _holder(self) -> Consumer | None:
         """One of the consumers that have something to ack, to give back or to seek to."""
@@ -357,6 +365,18 @@ class World:
     def _kill(self) -> None:
         self._end_broker("")
 
+    def _come_back(self) -> None:
+        """The broker is killed, and clients ack what they have received before they ask for more."""
+        self._kill()
+        for name in self.dials.subscriptions:
+            if name in self._kept:
+                self._come(name)
+        self._turn()
+        for consumer in self.consumers:
+            for _ in range(2):
+                consumer.ack(self.random)
+        self._turn()
+
     def _lose_power(self) -> None:
         self._end_broker(self.random.choice(OUTCOMES))
 
@@ -369,6 +389,8 @@ class World:
         self.site.loop.turn()
         self.history.note("kill")
         for consumer in list(self.consumers):
+            # Its client has the messages still, and may ack them when it has come again.
+            self._kept.setdefault(consumer.group["sub"], []).extend(consumer.held)
             self._leave(consumer)
         for producer in self.producers:
             producer.client = None
