@@ -1,29 +1,61 @@
 """Sends groups of records to the bucket, several at a time, and answers them in order.
 
-    submit ─▶ end of this turn of the loop ─▶ PUT … PUT … PUT ─▶ landed, and all before it: finish
+    submit ─┬─ end of this turn of the loop ─┬─▶ PUT … PUT … PUT ─▶ landed, and all before it: finish
+            └─ large: at once ───────────────┘
 
-A group leaves at once when none is on its way. Otherwise it waits for more records, until it is large or
-the linger is over: a request to a bucket has a price and a latency, whatever its size.
+A group leaves at the end of the turn when none is on its way. Otherwise it waits for more records, until it
+is large or the linger is over: a request to a bucket has a price and a latency, whatever its size.
+
+A large group leaves in the middle of a turn, and no request waits for the turn after it: when many clients
+publish, one turn reads megabytes and takes a tenth of a second, which is longer than the store takes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from milepost.clock import Clock
 from milepost.storage.bucket.chain import WINDOW, Group, added
-from milepost.storage.bucket.journal import BucketJournal, Outgoing
+from milepost.storage.bucket.journal import LARGE, BucketJournal, Outgoing
 from milepost.storage.bucket.manifest import Place
 from milepost.storage.bucket.objects import Objects, perform
 from milepost.storage.journal.committer import AnyCommitter
 from milepost.storage.journal.queue import Commit
 
-# A group of this size does not wait for more.
-LARGE: Final = 1024 * 1024
+_GO: Final = None  # what a loop sends into a coroutine that may go on
+
+
+class Begun:
+    """A coroutine whose first step is done at once, not in the next turn; to await it is to go on with it."""
+
+    def __init__(self, coroutine: Coroutine[Any, None, None]) -> None:
+        self._coroutine = coroutine
+        self._error: BaseException | None = None
+        self._is_over = False
+        try:
+            self._waits_for = coroutine.send(_GO)
+        except StopIteration:
+            self._is_over = True
+        except BaseException as error:  # for the code that awaits it
+            self._error = error
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._error is not None:
+            raise self._error
+        while not self._is_over:
+            try:
+                try:
+                    yield self._waits_for
+                except BaseException as error:  # a cancellation: the coroutine decides
+                    self._waits_for = self._coroutine.throw(error)
+                else:
+                    self._waits_for = self._coroutine.send(_GO)
+            except StopIteration:
+                self._is_over = True
 
 
 def delay_s(in_flight: int, size: int, waited_s: float, linger_s: float) -> float | None:
@@ -68,6 +100,7 @@ class BucketCommitter(AnyCommitter):
         self._unanswered: deque[Outgoing] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         journal.on_waiting = self._look
+        journal.on_large = self._send_large
 
     def stop(self) -> None:
         """Nothing waits any more, or nothing may be answered any more."""
@@ -102,18 +135,29 @@ class BucketCommitter(AnyCommitter):
             if delay:
                 self._schedule(delay)
                 return
-            for outgoing in journal.outgoing():
-                self._unanswered.append(outgoing)
-                if outgoing.group is not None:
-                    task = self._loop.create_task(self._add(outgoing.group))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-            self._waiting_since = now
+            self._send_one(now)
         self._answer()
 
-    async def _add(self, group: Group) -> None:
+    def _send_large(self) -> None:
+        """What waits is large. Nothing is answered here: the submitter is not done with its step."""
+        if self._journal.window.in_flight < WINDOW and not self._is_stopped:
+            self._send_one(self._clock.monotonic())
+            self._schedule(0.0)
+
+    def _send_one(self, now: float) -> None:
+        """Send the next group."""
+        for outgoing in self._journal.outgoing():
+            self._unanswered.append(outgoing)
+            if outgoing.group is not None:
+                request = Begun(perform(self._objects, added(self._nonce, outgoing.group)))
+                task = self._loop.create_task(self._add(outgoing.group, request))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        self._waiting_since = now
+
+    async def _add(self, group: Group, request: Begun) -> None:
         try:
-            await perform(self._objects, added(self._nonce, group))
+            await request
         except asyncio.CancelledError:
             raise
         except BaseException as error:

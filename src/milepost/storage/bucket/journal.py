@@ -7,14 +7,17 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from milepost.storage.bucket.chain import Group, Window
 from milepost.storage.bucket.manifest import Place
 from milepost.storage.files import Buffer
 from milepost.storage.journal.queue import ROLL, Commit, JournalQueue, Waiting
 from milepost.storage.journal.records import encode_header, seed_of
+
+# A group of this size does not wait for more.
+LARGE: Final = 1024 * 1024
 
 
 class Outgoing(NamedTuple):
@@ -35,6 +38,9 @@ class BucketJournal(JournalQueue):
         super().__init__(file_number=file_number, next_sequence=next_sequence)
         self._seed = seed_of(incarnation)
         self.window = Window(epoch)
+        self.on_large: Callable[[], None] = lambda: None
+        """Called with each record while what waits is large."""
+        self._waiting_size = 0
         self._number = file_number
         self._floor = floor
         # File number → the place of the first group behind the roll that began it.
@@ -53,9 +59,16 @@ class BucketJournal(JournalQueue):
         self._floor = self.floor(file_number)
         self._begins = {n: place for n, place in self._begins.items() if n >= file_number}
 
+    def _enqueue(self, waiting: Waiting) -> None:
+        super()._enqueue(waiting)
+        self._waiting_size += waiting.size
+        if self._waiting_size >= LARGE:
+            self.on_large()
+
     def outgoing(self) -> list[Outgoing]:
         """The next group and the roll or barrier that ends it early."""
         waiting, mark = self._take()
+        _, self._waiting_size = self.load()
         taken: list[Outgoing] = []
         if waiting:
             place = self.window.send()

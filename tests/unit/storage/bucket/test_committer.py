@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from milepost.errors import PersistenceError
-from milepost.storage.bucket import committer as committer_module
+from milepost.storage.bucket import journal as journal_module
 from milepost.storage.bucket.chain import WINDOW, decode_group, place_of
 from milepost.storage.bucket.committer import BucketCommitter
 from milepost.storage.bucket.journal import BucketJournal
@@ -140,7 +140,7 @@ def test_a_lone_record_leaves_at_once_and_others_linger_while_it_is_on_its_way()
         bucket.held[0].set_result(None)
         await turns()
         assert sorted(bucket.held) == [0, 1], "what lingered leaves when nothing is on its way"
-        bench.submit(bytes(committer_module.LARGE))
+        bench.submit(bytes(journal_module.LARGE))
         await turns()
         assert sorted(bucket.held) == [0, 1, 2], "a large group does not linger"
         for n in (1, 2):
@@ -148,6 +148,110 @@ def test_a_lone_record_leaves_at_once_and_others_linger_while_it_is_on_its_way()
         await turns()
         assert len(bench.answers) == 4
         bench.committer.stop()
+
+    on_loop(test)
+
+
+def test_a_large_group_leaves_before_the_turn_is_over() -> None:
+    async def test() -> None:
+        bucket = HeldBucket()
+        bench = Bench(bucket, linger_s=3600.0)
+        half = bytes(journal_module.LARGE // 2)
+        bench.submit(half)
+        assert sorted(bucket.held) == []
+        for _ in range(4):
+            bench.submit(half)
+        assert sorted(bucket.held) == [0, 1], "two halves each, and one that waits for more"
+        await turns()
+        assert sorted(bucket.held) == [0, 1]
+        bucket.held[1].set_result(None)
+        await turns()
+        assert bench.answers == [], "the group before it has not landed"
+        bucket.held[0].set_result(None)
+        await turns()
+        assert len(bench.answers) == 4
+        assert sorted(bucket.held) == [0, 1, 2], "nothing is on its way, so the rest leaves"
+        bucket.held[2].set_result(None)
+        await turns()
+        assert bench.answers == 5 * [half]
+
+    on_loop(test)
+
+
+def test_nothing_is_answered_while_a_record_is_being_submitted() -> None:
+    async def test() -> None:
+        bench = Bench(MemoryBucket())
+        rolled: list[PersistenceError | None] = []
+        large = bytes(journal_module.LARGE)
+        bench.journal.roll(rolled.append)
+        bench.submit(large)
+        bench.submit(large)
+        assert len(bench.bucket.objects) == 1, "what a store answers at once is stored at once"
+        assert (rolled, bench.answers) == ([], [])
+        await turns()
+        assert (rolled, bench.answers) == ([None], [large, large])
+
+    on_loop(test)
+
+
+def test_large_groups_wait_for_room_in_the_window() -> None:
+    async def test() -> None:
+        bucket = HeldBucket()
+        bench = Bench(bucket, linger_s=3600.0)
+        for _ in range(WINDOW + 2):
+            bench.submit(bytes(journal_module.LARGE))
+        assert len(bucket.held) == WINDOW
+        await turns()
+        assert len(bucket.held) == WINDOW
+        bucket.held[0].set_result(None)
+        await turns()
+        assert len(bucket.held) == WINDOW + 1, "the rest goes together"
+        for n in range(1, WINDOW + 1):
+            bucket.held[n].set_result(None)
+        await turns()
+        assert len(bench.answers) == WINDOW + 2
+
+    on_loop(test)
+
+
+def test_a_bucket_that_breaks_at_once_ends_the_journal_and_not_the_submitter() -> None:
+    class Broken(MemoryBucket):
+        async def answer(self, request: Request) -> Reply:
+            raise RuntimeError("out of order")
+
+    async def test() -> None:
+        bench = Bench(Broken())
+        fatal: list[str] = []
+        bench.committer.on_fatal = fatal.append
+        bench.submit(bytes(journal_module.LARGE))
+        assert fatal == []
+        await turns()
+        assert len(fatal) == 1
+        assert "out of order" in fatal[0]
+        assert bench.answers == []
+
+    on_loop(test)
+
+
+def test_stopping_cancels_the_requests_that_are_on_their_way() -> None:
+    cancelled: list[str] = []
+
+    class Watched(HeldBucket):
+        async def answer(self, request: Request) -> Reply:
+            try:
+                return await super().answer(request)
+            except asyncio.CancelledError:
+                cancelled.append(type(request).__name__)
+                raise
+
+    async def test() -> None:
+        bench = Bench(Watched())
+        bench.submit(b"a")
+        await turns()
+        bench.committer.stop()
+        await turns()
+        assert cancelled == ["Create"]
+        assert bench.answers == []
 
     on_loop(test)
 
