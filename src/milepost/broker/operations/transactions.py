@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
 from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, when_all
-from milepost.broker.transactions.coordinator import Coordinator, Outcome, Transaction
+from milepost.broker.transactions.coordinator import COMMIT, Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series, check_names
-from milepost.broker.transactions.topic_transactions import (
-    TopicTransactions,
-)
+from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.broker.workers.shared_transactions import SharedTransactions
 from milepost.errors import (
     CorruptData,
@@ -130,7 +128,10 @@ class Transactions:
 
     def _book(self, number: int) -> Coordinator:
         """What is known here of a coordinator's transactions."""
-        book = self.coordinator.book(number)
+        coordinator = self.coordinator
+        if number == coordinator.number:
+            return coordinator
+        book = coordinator.book(number)
         if book is None:
             book = self.coordinator.guests[number] = Coordinator(number)
         return book
@@ -191,7 +192,11 @@ class Transactions:
         """Messages may be sent to these topics in the transaction when `done` is called. They are
         ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
-        added = sorted({name.text for name in names} - txn.topics)
+        if len(names) == 1:  # as nearly always
+            text = names[0].text
+            added = [] if text in txn.topics else [text]
+        else:
+            added = sorted({name.text for name in names} - txn.topics)
         self._check_size(txn, len(added))
         book = self._book(txn_id.most)
         fact = book.add_topics(txn, added)
@@ -309,9 +314,11 @@ class Transactions:
                 undo()
             done(error)
 
-        self._broker.counters.transaction_facts += 1
-        self._broker.store.gather(self._state_ids[book.number], fact, durable)
-        self._schedule()
+        broker = self._broker
+        broker.counters.transaction_facts += 1
+        broker.store.gather(self._state_ids[book.number], fact, durable)
+        if not self._is_scheduled:
+            self._schedule()
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -456,13 +463,13 @@ class Transactions:
     def _gather(self, end: End) -> None:
         """Let an end wait for others of the same turn: they share what they cost."""
         self._gathered.append(end)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def _schedule(self) -> None:
         """Submit what was asked for before the next turn."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._run_scheduled)
+        self._is_scheduled = True
+        self._loop.call_soon(self._run_scheduled)
 
     def _run_scheduled(self) -> None:
         self._is_scheduled = False
@@ -522,22 +529,25 @@ class Transactions:
             for end in ends:
                 if error is None and end.shards and shared is not None:
                     shared.tell(end)  # the callers wait for it
-                self._broker.attempt("transactions", partial(self._answer, end, error))
+                try:  # the others are answered all the same
+                    self._answer(end, error)
+                except Exception as failure:
+                    self._broker.unexpected("transactions", failure)
             if error is None:
                 for end in ends:
-                    if end.outcome is Outcome.COMMIT:
+                    if end.outcome is COMMIT and end.txns[0].series is not None:
                         self._end_losers(end.txns[0])
 
         with store.together():
             for part in parts:
                 part.submit(store)
+            # Behind the others: it is answered when their answers are known.
+            last = ends[-1].txns[-1]
             for end in ends:
                 for txn in end.txns:
                     number = txn.txn_id.most
                     fact = self._book(number).end_fact(txn, end.outcome, end.shards)
-                    # Behind the others: it is answered when their answers are known.
-                    is_last = end is ends[-1] and txn is end.txns[-1]
-                    heard = durable if is_last else ignore
+                    heard = durable if txn is last else ignore
                     store.fact_to_come(self._state_ids[number], fact, heard)
 
     def _parts(self, asked: Sequence[End]) -> tuple[list[End], list[Part]]:
@@ -607,24 +617,28 @@ class Transactions:
             done(error)
 
     def _make_true(self, ends: Sequence[End], parts: Sequence[Part]) -> None:
-        counters, now_ms = self._broker.counters, self._broker.clock.wall_ms()
+        broker = self._broker
+        counters, now_ms = broker.counters, broker.clock.wall_ms()
+        took_ms: list[float] = []
         for end in ends:
-            for txn in end.txns:
+            txns = end.txns
+            for txn in txns:
                 self._book(txn.txn_id.most).ended(txn, end.outcome, end.shards)
-                self.times.add(max(now_ms - txn.opened_ms, 0))
-            counters.transaction_facts += len(end.txns)
-            if end.txns[0].txn_id.most != self.coordinator.number:
+                took_ms.append(max(now_ms - txn.opened_ms, 0))
+            if txns[0].txn_id.most != self.coordinator.number:
                 continue  # its own coordinator counts it
-            if end.outcome is Outcome.COMMIT:
-                counters.transactions_committed += len(end.txns)
+            if end.outcome is COMMIT:
+                counters.transactions_committed += len(txns)
             else:
-                counters.transactions_aborted += len(end.txns)
+                counters.transactions_aborted += len(txns)
+        counters.transaction_facts += len(took_ms)
+        self.times.add_all(took_ms)
         # It is on the disk: what is wrong with one topic must not keep the others from it.
-        attempt = self._broker.attempt
         for part in parts:
-            attempt("transactions", part.make_true)
+            broker.attempt("transactions", part.make_true)
         for part in parts:
-            attempt("transactions", part.show)
+            if part.topic.subscriptions:
+                broker.attempt("transactions", part.show)
 
     def _end_losers(self, winner: Transaction) -> None:
         """What a series has open of a step that is committed is of workers that were not waited for."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.subscription import pending_acks
-from milepost.broker.transactions.coordinator import Outcome, Transaction
+from milepost.broker.transactions.coordinator import ABORT, COMMIT, Outcome, Transaction
 from milepost.broker.transactions.topic_transactions import (
     NO_MARKER,
     PendingAcks,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
     from milepost.storage.interface import Store
 
-MARKERS = {Outcome.COMMIT: TXN_COMMIT, Outcome.ABORT: TXN_ABORT}
+MARKERS = {COMMIT: TXN_COMMIT, ABORT: TXN_ABORT}
 
 Done = Callable[[MilepostError | None], None]
 
@@ -68,8 +68,20 @@ class End:
 class Part:
     """What the ends of one record mean to one topic."""
 
+    __slots__ = (
+        "_acks",
+        "_markers",
+        "_subscriptions",
+        "_transactions",
+        "_writers",
+        "ends",
+        "topic",
+    )
+
     def __init__(self, topic: Topic) -> None:
+        assert topic.transactions is not None
         self.topic = topic
+        self._transactions = topic.transactions
         self.ends: list[tuple[TxnId, Outcome]] = []
         # Subscriptions that one of the transactions has acked on.
         self._subscriptions: set[str] = set()
@@ -87,28 +99,26 @@ class Part:
             name = self.topic.row.name
             self._subscriptions.update([one for topic, one in txn.subscriptions if topic == name])
 
-    @property
-    def _transactions(self) -> TopicTransactions:
-        assert self.topic.transactions is not None
-        return self.topic.transactions
-
     def submit(self, store: Store) -> None:
         """Their facts, and their markers where the transactions have written."""
-        topic, transactions = self.topic, self._transactions
-        self._writers = [one for one in self.ends if transactions.has_written(one[0])]
+        topic, transactions, markers = self.topic, self._transactions, self._markers
+        for end in self.ends:
+            if transactions.has_written(end[0]):
+                self._writers.append(end)
         if self._writers and topic.log.refusal is None:
             self._mark(self._writers)
         for txn_id, outcome in self.ends:
-            fact = transactions.end_fact(txn_id, outcome, self._markers.get(txn_id, NO_MARKER))
+            fact = transactions.end_fact(txn_id, outcome, markers.get(txn_id, NO_MARKER))
             store.fact_to_come(transactions.state_id, fact, ignore)
-        if self._subscriptions:
-            self._find_acks(transactions)
+        if not self._subscriptions:
+            return
+        self._find_acks(transactions)
         for part, acks in self._acks.items():
             epoch = part.cursor.epoch
             ranges = [
                 one
                 for pending, outcome in acks
-                if outcome is Outcome.COMMIT and pending.epoch == epoch
+                if outcome is COMMIT and pending.epoch == epoch
                 for one in pending.ranges
             ]
             if ranges and part.journal is not None:
@@ -139,15 +149,15 @@ class Part:
                     ]
 
     def make_true(self) -> None:
-        transactions = self._transactions
+        transactions, markers = self._transactions, self._markers
         for txn_id, outcome in self.ends:
-            transactions.ended(txn_id, outcome, marker=self._markers.get(txn_id, NO_MARKER))
-            if outcome is Outcome.COMMIT:
+            transactions.ended(txn_id, outcome, marker=markers.get(txn_id, NO_MARKER))
+            if outcome is COMMIT:
                 transactions.committed += 1
             else:
                 transactions.aborted += 1
-        if self._markers:
-            self.topic.chunked.ended(self._markers)
+        if markers:
+            self.topic.chunked.ended(markers)
         for part, acks in self._acks.items():
             pending_acks.end(part, acks)
 

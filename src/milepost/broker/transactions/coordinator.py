@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from milepost.broker.transactions.series import Series, SeriesTable, Step
@@ -63,6 +64,12 @@ class Outcome(IntEnum):
 
     COMMIT = 0
     ABORT = 1
+
+
+# The members themselves: to look one up in its class costs as much as a call.
+COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
+# By upstream's numbers.
+OUTCOMES = (COMMIT, ABORT)
 
 
 class Transaction:
@@ -128,7 +135,7 @@ class Transaction:
 
     def all_topics(self) -> list[str]:
         if not self.subscriptions:
-            return sorted(self.topics)
+            return list(self.topics) if len(self.topics) == 1 else sorted(self.topics)
         return sorted(self.topics | {topic for topic, _ in self.subscriptions})
 
 
@@ -164,8 +171,9 @@ class Coordinator:
 
     def get(self, txn_id: TxnId) -> Transaction | None:
         """The transaction if it is open, though its end may be on its way."""
-        book = self.book(txn_id.most)
-        return None if book is None else book.open.get(txn_id.least)
+        most, least = txn_id
+        book = self if most == self.number else self.guests.get(most)
+        return None if book is None else book.open.get(least)
 
     def find(self, txn_id: TxnId) -> Transaction:
         """The open transaction; or the error that says what became of it."""
@@ -195,11 +203,12 @@ class Coordinator:
 
     def check_owner(self, txn_id: TxnId, role: str | None) -> None:
         """Raise if it is, or was, another role's: what became of it is told to its own role alone."""
-        book = self.book(txn_id.most)
+        most, least = txn_id
+        book = self if most == self.number else self.guests.get(most)
         if book is None:
             return
-        txn = book.open.get(txn_id.least)
-        owner = book._owners.get(txn_id.least, role) if txn is None else txn.owner
+        txn = book.open.get(least)
+        owner = book._owners.get(least, role) if txn is None else txn.owner
         if owner != role:
             raise TransactionNotFound(f"transaction {txn_id} is not this client's")
 
@@ -291,9 +300,12 @@ class Coordinator:
 
     def add_topics(self, txn: Transaction, topics: list[str]) -> bytes:
         """It has these too, which it had not yet; the fact of it."""
+        txn.topics.update(topics)
+        if len(topics) == 1:  # as nearly always
+            data = topics[0].encode()
+            return bytes(varints(_TOPICS, txn.txn_id.least, 1, len(data))) + data
         fact = varints(_TOPICS, txn.txn_id.least)
         _write_texts(fact, topics)
-        txn.topics.update(topics)
         return bytes(fact)
 
     def add_subscriptions(self, txn: Transaction, subscriptions: list[tuple[str, str]]) -> bytes:
@@ -454,7 +466,7 @@ class Coordinator:
         """It is not open any more; what it was."""
         txn = self.open.pop(least, None)
         if txn is not None and txn.series is not None:
-            when_ms = txn.opened_ms if outcome is Outcome.COMMIT else None
+            when_ms = txn.opened_ms if outcome is COMMIT else None
             self.series.ended(txn.owner or "", txn.series, least, when_ms)
         return txn
 
@@ -463,7 +475,8 @@ class Coordinator:
     ) -> Transaction:
         txn = Transaction(TxnId(self.number, least), timeout_ms, opened_ms, deadline_s, owner)
         self.open[least] = txn
-        self._next = max(self._next, least + 1)
+        if least >= self._next:
+            self._next = least + 1
         return txn
 
     def _end(self, least: int, outcome: Outcome) -> None:
@@ -481,12 +494,18 @@ _WORDS = {Outcome.COMMIT: "it was committed", Outcome.ABORT: "it was aborted"}
 
 
 def _new_fact(kind: int, txn: Transaction) -> bytes:
-    return bytes(varints(kind, txn.txn_id.least) + _of_transaction(txn))
+    return bytes(varints(kind, txn.txn_id.least)) + _of_transaction(txn)
 
 
-def _of_transaction(txn: Transaction) -> bytearray:
-    owner = txn.owner.encode() if txn.owner else b""
-    return varints(txn.timeout_ms, txn.opened_ms, len(owner)) + owner
+def _of_transaction(txn: Transaction) -> bytes:
+    return _times_and_owner(txn.timeout_ms, txn.opened_ms, txn.owner or "")
+
+
+@lru_cache(maxsize=4)
+def _times_and_owner(timeout_ms: int, opened_ms: int, owner: str) -> bytes:
+    """Many transactions of a client are opened in one millisecond."""
+    data = owner.encode()
+    return bytes(varints(timeout_ms, opened_ms, len(data)) + data)
 
 
 def _series_texts(txn: Transaction) -> list[str]:

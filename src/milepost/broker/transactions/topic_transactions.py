@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from milepost.broker.transactions.coordinator import Outcome
+from milepost.broker.transactions.coordinator import ABORT, Outcome
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.transactions import TxnId
@@ -172,12 +172,13 @@ class TopicTransactions:
         """A transaction has ended: its messages are visible or hidden, its acks pending no more."""
         self._writers.discard(txn_id)
         messages = self._messages.pop(txn_id, None)
-        if messages is not None and outcome is Outcome.ABORT:
+        if messages is not None and outcome is ABORT:
             self.hidden.add_all(messages)
         if marker != NO_MARKER:
             self.hidden.add(marker, marker + 1)
-        for state_id in self._ackers.pop(txn_id, ()):
-            self._forget_acks(txn_id, state_id)
+        if self._ackers:
+            for state_id in self._ackers.pop(txn_id, ()):
+                self._forget_acks(txn_id, state_id)
 
     # -- recalls -----------------------------------------------------------------------------------
 

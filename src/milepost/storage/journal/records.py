@@ -104,7 +104,11 @@ class Part(NamedTuple):
 
 
 def encode_parts(parts: Sequence[Part]) -> bytes:
-    return b"".join(_PART.pack(kind, owner, len(body)) + body for kind, owner, body in parts)
+    pieces: list[bytes] = []
+    pack = _PART.pack
+    for kind, owner, body in parts:
+        pieces += (pack(kind, owner, len(body)), body)
+    return b"".join(pieces)
 
 
 def decode_parts(body: bytes) -> Iterator[Part]:

@@ -11,11 +11,13 @@ same. A property test holds them together.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, cast
 
 from google.protobuf.message import Message
 
 from milepost.positions import TxnId, signed64
+from milepost.positions.ids import INT64_MAX
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import (
     AddSubscriptions,
@@ -50,6 +52,17 @@ _SUBSCRIPTION: Final = 4 << 3 | 2
 _ACTION: Final = 4 << 3
 _TOPIC: Final = 1 << 3 | 2
 _NAME: Final = 2 << 3 | 2
+_ABORT: Final = int(pb.ABORT)
+
+# Skip the argument handling of a named tuple's constructor, which is half of its time.
+_new_txn_id = cast("Callable[[type[TxnId], tuple[object, ...]], TxnId]", tuple.__new__)
+_new_new = cast(
+    "Callable[[type[NewTransaction], tuple[object, ...]], NewTransaction]", tuple.__new__
+)
+_new_topics = cast("Callable[[type[AddTopics], tuple[object, ...]], AddTopics]", tuple.__new__)
+_new_end = cast(
+    "Callable[[type[EndTransaction], tuple[object, ...]], EndTransaction]", tuple.__new__
+)
 
 
 def scan_transaction(data: bytes, at: int, end: int) -> TransactionRequest | None:
@@ -57,7 +70,52 @@ def scan_transaction(data: bytes, at: int, end: int) -> TransactionRequest | Non
     if end - at > SIZE_MAX:
         return None
     try:
-        return _scan(data, at, end)
+        kind = data[at + 1]
+        if (
+            data[at] != _TYPE
+            or kind not in KINDS
+            or data[at + 2] != (kind << 3 | 2) & 127 | 128
+            or data[at + 3] != _TAG_END
+        ):
+            return None
+        size = data[at + 4]
+        at += 5
+        if size > 127:
+            size, at = _size(data, at - 1)
+        if at + size != end or data[at] != _REQUEST_ID:
+            return None
+        # Three numbers, whatever the command: NEW_TXN has its time-out and coordinator in the places of the
+        # id.
+        request_id = data[at + 1]
+        at += 2
+        if request_id > 127:
+            request_id, at = read_rest(data, at, request_id)
+        if data[at] != _TXNID_LEAST_BITS:
+            return None
+        second = data[at + 1]
+        at += 2
+        if second > 127:
+            second, at = read_rest(data, at, second)
+        if data[at] != _TXNID_MOST_BITS:
+            return None
+        third = data[at + 1]
+        at += 2
+        if third > 127:
+            third, at = read_rest(data, at, third)
+        if request_id > INT64_MAX or second > INT64_MAX or third > INT64_MAX:
+            request_id, second, third = signed64(request_id), signed64(second), signed64(third)
+        if kind == _NEW_TXN:
+            if at != end:
+                return None
+            return _new_new(NewTransaction, (request_id, second, third, None))
+        txn_id = _new_txn_id(TxnId, (third, second))
+        if kind == _END_TXN:
+            if at + 2 != end or data[at] != _ACTION or data[at + 1] > _ABORT:
+                return None
+            return _new_end(EndTransaction, (request_id, txn_id, data[at + 1], (), None))
+        if kind == _ADD_PARTITION:
+            return _scan_topics(data, at, end, request_id, txn_id)
+        return _scan_subscriptions(data, at, end, request_id, txn_id)
     except (IndexError, UnicodeDecodeError):
         return None
 
@@ -103,50 +161,19 @@ def _series(command: pb.CommandNewTxn | pb.CommandEndTxn) -> TransactionSeries |
     return TransactionSeries(said.name, said.run, said.step if said.HasField("step") else None)
 
 
-def _scan(data: bytes, at: int, end: int) -> TransactionRequest | None:
-    kind = data[at + 1]
-    if (
-        data[at] != _TYPE
-        or kind not in KINDS
-        or data[at + 2] != (kind << 3 | 2) & 127 | 128
-        or data[at + 3] != _TAG_END
-    ):
-        return None
-    size, at = _size(data, at + 4)
-    if at + size != end or data[at] != _REQUEST_ID:
-        return None
-    # Three numbers, whatever the command: NEW_TXN has its time-out and coordinator in the places of the id.
-    request_id = data[at + 1]
-    at += 2
-    if request_id > 127:
-        request_id, at = read_rest(data, at, request_id)
-    if data[at] != _TXNID_LEAST_BITS:
-        return None
-    second = data[at + 1]
-    at += 2
-    if second > 127:
-        second, at = read_rest(data, at, second)
-    if data[at] != _TXNID_MOST_BITS:
-        return None
-    third = data[at + 1]
-    at += 2
-    if third > 127:
-        third, at = read_rest(data, at, third)
-    if kind == _NEW_TXN:
-        if at != end:
-            return None
-        return NewTransaction(signed64(request_id), signed64(second), signed64(third))
-    txn_id = TxnId(signed64(third), signed64(second))
-    if kind == _END_TXN:
-        if at + 2 != end or data[at] != _ACTION or data[at + 1] > pb.ABORT:
-            return None
-        return EndTransaction(signed64(request_id), txn_id, data[at + 1])
-    if kind == _ADD_PARTITION:
-        topics: list[str] = []
-        while at < end:
-            topic, at = _text(data, at, _PARTITION)
-            topics.append(topic)
-        return AddTopics(signed64(request_id), txn_id, tuple(topics)) if at == end else None
+def _scan_topics(
+    data: bytes, at: int, end: int, request_id: int, txn_id: TxnId
+) -> AddTopics | None:
+    topics: list[str] = []
+    while at < end:
+        topic, at = _text(data, at, _PARTITION)
+        topics.append(topic)
+    return _new_topics(AddTopics, (request_id, txn_id, tuple(topics))) if at == end else None
+
+
+def _scan_subscriptions(
+    data: bytes, at: int, end: int, request_id: int, txn_id: TxnId
+) -> AddSubscriptions | None:
     pairs: list[tuple[str, str]] = []
     while at < end:
         if data[at] != _SUBSCRIPTION:
@@ -158,7 +185,7 @@ def _scan(data: bytes, at: int, end: int) -> TransactionRequest | None:
         if at != pair_end:
             return None
         pairs.append((topic, name))
-    return AddSubscriptions(signed64(request_id), txn_id, tuple(pairs)) if at == end else None
+    return AddSubscriptions(request_id, txn_id, tuple(pairs)) if at == end else None
 
 
 def _text(data: bytes, at: int, tag: int) -> tuple[str, int]:
