@@ -205,6 +205,7 @@ def test_refused_chunks_come_again_and_make_one_message(stage: Stage, topic: Top
     stage.files.faults.fail("sync", under="journal")
     stage.publish(producer, chunk(1, 2, 4), chunk(1, 3, 4))
     assert got(consumer) == []
+    producer = stage.producer(topic, peer=producer.peer)  # its client has opened it again
     stage.publish(producer, chunk(1, 2, 4), chunk(1, 3, 4))
     assert got(consumer) == ["1/0", "1/1", "1/2", "1/3"]
     assert [answer.rpartition(" ")[2] for answer in answers(producer.peer)] == [
