@@ -30,7 +30,16 @@ from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.cluster import hail, owners
 from milepost.storage.cluster.hail import NEWS, QUESTION
 from milepost.storage.cluster.link_tls import LinkTls
-from milepost.storage.cluster.member import Fetch, Give, Member, Open, Order, manifest_read
+from milepost.storage.cluster.member import (
+    Fetch,
+    Give,
+    Member,
+    Open,
+    Order,
+    manifest_read,
+    notice_forgotten,
+    notice_read,
+)
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
@@ -154,9 +163,12 @@ class Agent:
         self._tell_own()
         if is_news:
             await self._tell_others()
-        if self._is_orphan or not await self._attempt(member.looked(self._now)):
+        if self._is_orphan or not await self._look():
             return
-        orders = member.decided(await self._manifests(member.free()))
+        manifests = await self._manifests(member.free())
+        if self._is_orphan:  # since the look began
+            return
+        orders = member.decided(manifests)
         if any(isinstance(one, Open) for one in orders):
             await self._say()
         for one in orders:
@@ -208,6 +220,21 @@ class Agent:
         logger.info("%s", Fetch(shard))
         self._send(Fetch(shard))
         return answer
+
+    async def _look(self) -> bool:
+        """Look at the board; False if it could not be read. The notices are read together: one after the
+        other, those of a few brokers would take longer than a look may."""
+        member, began = self._member, self._now()
+        keys = await self._attempt(member.listed())
+        if keys is None:
+            return False
+        said = await asyncio.gather(*(self._attempt(notice_read(key)) for key in keys))
+        found = [one for one in said if one is not None]
+        if len(found) < len(keys) or not member.saw(found, began):
+            return False
+        for key in member.board.forgotten():
+            await self._attempt(notice_forgotten(key))
+        return True
 
     async def _manifests(self, shards: Sequence[int]) -> dict[int, Reply]:
         """Of each shard what the bucket says of its manifest, without those of which it says nothing."""

@@ -104,6 +104,14 @@ def manifest_read(shard: int) -> Steps[Reply]:
     return (yield Get(shard_prefix(shard) + MANIFEST))
 
 
+def notice_read(key: str) -> Steps[Reply]:
+    return (yield Get(key))
+
+
+def notice_forgotten(key: str) -> Steps[Reply]:
+    return (yield Delete(key))
+
+
 class Member:
     def __init__(
         self,
@@ -237,25 +245,24 @@ class Member:
         """Take the notice away: this broker ends."""
         yield Delete(self.notice.key)
 
-    def looked(self, now: Callable[[], float]) -> Steps[bool]:
-        """Look at the board; False if it could not be read."""
-        began = now()
+    def listed(self) -> Steps[list[str] | None]:
+        """The keys of the other brokers' notices; None if the board could not be read."""
         listed = yield Scan(FOLDER)
         if not isinstance(listed, Listed):
-            return False
+            return None
+        return [key for key, _ in listed.objects if key != self.notice.key]
+
+    def saw(self, said: Iterable[Reply], began: float) -> bool:
+        """Know the board by what the bucket said of the notices, in a look that began then; False if it
+        failed to say it of one."""
         notices: dict[str, Notice] = {}
-        for key, _ in listed.objects:
-            if key == self.notice.key:
-                continue
-            found = yield Get(key)
+        for found in said:
             if isinstance(found, Failed):
                 return False
             notice = Notice.decode(found.data) if isinstance(found, Found) else None
             if notice is not None:
                 notices[notice.broker] = notice
         self.board.saw(notices, began)
-        for key in self.board.forgotten():
-            yield Delete(key)
         return True
 
     def free(self) -> list[int]:

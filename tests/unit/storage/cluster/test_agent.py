@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from stage.certificates import Authority
-from stage.loops import run_and_collect
+from stage.unclosed import run_and_collect
 
 from milepost.errors import ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request
 from milepost.storage.bucket.watched import WatchedObjects
-from milepost.storage.cluster import hail, member
+from milepost.storage.cluster import agent, hail, member
 from milepost.storage.cluster.agent import Agent
 from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.member import Close, Fetch, Member, Open, Order
@@ -283,7 +283,33 @@ def test_a_manifest_that_is_read_late_keeps_no_other_shard_from_being_opened(
         finally:
             await one.die()
 
-    asyncio.run(play())
+    run_and_collect(play())
+
+
+def test_notices_that_are_read_late_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each within the time that a look may take, but not one after the other."""
+    monkeypatch.setattr(agent, "RIGHT_S", 2.0)
+
+    class LateBucket(MemoryBucket):
+        async def answer(self, request: Request) -> Reply:
+            if isinstance(request, Get) and request.key.startswith("board/"):
+                await asyncio.sleep(0.6)  # sleep: three of them take longer than half of the right
+            return await super().answer(request)
+
+    async def play() -> None:
+        bucket = LateBucket()
+        for name in ("b", "c", "d"):
+            leaving = Notice(name, "127.0.0.1", "m", 1, 0, 1, "", "", "", True, {})
+            bucket.objects[leaving.key] = leaving.encode()
+        one = Side("a", bucket, tmp_path / "a")
+        try:
+            await until(lambda: one.orders == [Open(0, 0), Open(1, 0)])
+        finally:
+            await one.die()
+
+    run_and_collect(play())
 
 
 def test_an_orphan_gives_no_orders_and_ends_when_nobody_is_left(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from stage.certificates import Authority, Issued
-from stage.loops import run_and_collect
+from stage.unclosed import run_and_collect
 
 from milepost.errors import InvalidSetting
 from milepost.storage.cluster.link_tls import LinkTls

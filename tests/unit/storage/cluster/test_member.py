@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
+from stage.board import looked
 
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.bucket.objects import Failed, Get, Steps
@@ -50,7 +51,7 @@ def decided(bucket: MemoryBucket, one: Member) -> Sequence[Order]:
 
 def turn(bucket: MemoryBucket, one: Member, now: float = 0.0) -> Sequence[Order]:
     assert made(bucket, one.said(now))
-    assert made(bucket, one.looked(lambda: now))
+    assert made(bucket, looked(one, lambda: now))
     orders = decided(bucket, one)
     assert made(bucket, one.said(now))
     return orders
@@ -290,7 +291,7 @@ def test_a_board_that_cannot_be_read_decides_nothing() -> None:
     bucket, one = MemoryBucket(), member("a")
     turn(bucket, member("b"))
     bucket.fault = lambda request: Failed("no") if isinstance(request, Get) else None
-    assert not made(bucket, one.looked(lambda: 0.0))
+    assert not made(bucket, looked(one, lambda: 0.0))
 
 
 def test_a_broker_claims_what_it_was_the_last_to_own_also_after_its_agent_was_started_again() -> (

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from stage.board import looked
 
 from milepost.errors import Fenced
 from milepost.storage.bucket import chain
@@ -177,7 +178,7 @@ class Broker:
     def turn(self) -> Steps[list[Order]]:
         member, now = self.member, lambda: self.world.now
         yield from member.said(now())
-        if not (yield from member.looked(now)):
+        if not (yield from looked(member, now)):
             return []
         manifests: dict[int, Reply] = {}
         for shard in member.free():
