@@ -134,6 +134,10 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("cli/x.py", "x = 1\n", 1),
     ],
     "no_print": [("broker/x.py", "x = 1\nprint(x)\n", 2)],
+    "cancellations_are_heard": [
+        ("broker/x.py", "import asyncio\nasync def f(): await asyncio.wait_for(g(), 1)\n", 2),
+        ("broker/x.py", "from asyncio import wait_for\nasync def f(): await wait_for(g(), 1)\n", 2),
+    ],
     "no_mocks": [
         ("tests/unit/test_x.py", "from unittest import mock\n", 1),
         ("tests/unit/test_x.py", "from unittest.mock import patch\n", 1),
@@ -256,6 +260,10 @@ GOOD: dict[str, list[tuple[str, str]]] = {
         ("cli/x.py", "print(1)\n"),
         ("testing/x.py", "print(1)\n"),
         ("broker/x.py", "x.print(1)\n"),
+    ],
+    "cancellations_are_heard": [
+        ("broker/x.py", "x.wait_for(1)\n"),
+        ("tests/unit/test_x.py", "import asyncio\nasync def f(): await asyncio.wait_for(g(), 1)\n"),
     ],
     "no_mocks": [("tests/unit/test_x.py", "import unittest\nimport mockingbird\n")],
     "no_sleep_as_synchronisation": [

@@ -325,6 +325,16 @@ def no_print(tree: Tree) -> Found:
 
 
 @rule
+def cancellations_are_heard(tree: Tree) -> Found:
+    """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes with its answer, and the task goes
+    on for ever."""
+    for path, _, module in tree.product():
+        for node in nodes(module, ast.Call):
+            if resolved(module, dotted(node.func)) == "asyncio.wait_for":
+                yield path, node.lineno, "asyncio.wait_for: use asyncio.timeout"
+
+
+@rule
 def no_mocks(tree: Tree) -> Found:
     for path, found_all in tree.imports.items():
         for found in found_all:

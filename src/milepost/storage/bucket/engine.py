@@ -337,7 +337,8 @@ class BucketEngine(StorageEngine):
         while True:
             sign = sign._replace(beat=sign.beat + 1)
             with suppress(TimeoutError):  # the next one may have better luck
-                await asyncio.wait_for(self.objects.answer(Put(key, sign.encode())), RIGHT_S / 2)
+                async with asyncio.timeout(RIGHT_S / 2):
+                    await self.objects.answer(Put(key, sign.encode()))
             await asyncio.sleep(BEAT_S)
 
     async def _watch_right(self) -> None:
