@@ -24,6 +24,7 @@ from crash.workload import Workload
 from milepost.errors import PersistenceError
 from milepost.positions.ackset import AckSet
 from milepost.storage import checkpoint, recovery, store
+from milepost.storage.interface import Done
 from milepost.storage.journal import journal, records
 from milepost.storage.ledgers import entry, ledger, log
 from milepost.testing import MemoryFiles, images
@@ -344,9 +345,11 @@ def refused_numbers_kept(patch: Patch) -> None:
     """Behind a refused block the log goes on as if it were there."""
     answered = log.Log._answered
 
-    def deaf(self: log.Log, error: PersistenceError | None) -> None:
+    def deaf(self: log.Log, done: Done | None, error: PersistenceError | None) -> None:
         with suppress(Exception):
-            answered(self, None)
+            answered(self, None, None)
+        if done is not None:
+            done(error)
 
     patch.setattr(log.Log, "_answered", deaf)
 
