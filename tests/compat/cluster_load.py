@@ -146,10 +146,9 @@ class Load:
                         )
                     found = producer.send(b"ours-%d" % n, sequence_id=n)
                     self.history.ok(asked, id=_place(found))
-                    asked = None
+                    asked, n = None, n + 1
                     if random.random() < 0.1:
-                        producer.send(b"ours-%d" % n, sequence_id=n)  # it is there: stored once
-                    n += 1
+                        producer.send(b"ours-%d" % (n - 1), sequence_id=n - 1)  # it is there
                     time.sleep(0.02)  # sleep: a steady load, not as fast as it goes
 
     # -- consuming -----------------------------------------------------------------------------------

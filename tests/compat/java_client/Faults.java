@@ -5,7 +5,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.ConsumerBuilder;
 import org.apache.pulsar.client.api.Message;
@@ -26,6 +28,7 @@ import org.apache.pulsar.client.api.SubscriptionType;
 final class Faults {
     private static final long FIRST_N = 1L << 40;
     private static final int RECEIVE_MS = 200;
+    private static final int ACK_S = 15;
 
     private final PulsarClient client;
     private final PrintStream history;
@@ -170,8 +173,12 @@ final class Faults {
                 + id(message.getMessageId()) + message.getIndex().map(index -> ", \"index\": " + index).orElse(""));
     }
 
-    /** True if the ack was answered. */
-    private boolean acked(Consumer<byte[]> consumer, String group, List<Message<byte[]>> messages) {
+    /**
+     * True if the ack was answered. Without a connection this client calls an ack done that it has not sent; and
+     * one that it was about to send when it lost the connection is never sent, and waits for ever.
+     */
+    private boolean acked(Consumer<byte[]> consumer, String group, List<Message<byte[]>> messages)
+            throws InterruptedException {
         List<MessageId> ids = new ArrayList<>();
         StringBuilder names = new StringBuilder();
         for (Message<byte[]> message : messages) {
@@ -182,14 +189,15 @@ final class Faults {
             return true;
         }
         long asked = invoke("ack", group + ", \"messages\": [" + names + "]");
+        boolean isSent = consumer.isConnected();
         try {
-            consumer.acknowledge(ids);
-        } catch (PulsarClientException failure) {
-            end("unknown", asked, "");
-            return false;
+            consumer.acknowledgeAsync(ids).get(ACK_S, TimeUnit.SECONDS);
+            isSent &= consumer.isConnected();
+        } catch (ExecutionException | TimeoutException failure) {
+            isSent = false;
         }
-        end("ok", asked, "");
-        return true;
+        end(isSent ? "ok" : "unknown", asked, "");
+        return isSent;
     }
 
     /** Up to so many messages that are there. */
@@ -245,7 +253,7 @@ final class Faults {
     }
 
     private boolean step(Consumer<byte[]> consumer, String group, List<Message<byte[]>> known, Random random)
-            throws PulsarClientException {
+            throws PulsarClientException, InterruptedException {
         List<Message<byte[]>> some = new ArrayList<>();
         for (Message<byte[]> message : taken(consumer, group, random.nextInt(20))) {
             if (message.getIndex().isPresent()) {
