@@ -268,3 +268,21 @@ async def test_a_reset_that_was_missed_is_heard_of_when_it_comes_back(
                 await consumer.acknowledge(again)
                 await consumer.seek(index=0)
                 assert epoch.known == 2 * moves
+
+
+async def test_a_question_is_asked_again_when_its_connection_is_lost(topic: str, port: int) -> None:
+    """A broker that gives a shard away ends a process that listens at the service URL beside others: who had
+    just connected to it is cut off, and asks another one."""
+    proxy = Proxy("127.0.0.1", port)
+    async with proxy, behind(proxy) as client:
+        for ask in (client.get_topic_partitions, client.create_producer):
+            await client.get_topic_partitions(topic)
+            link = proxy.links[-1]
+            link.to_client.pause()
+            before = len(link.to_server.passed)
+            asked: asyncio.Future[Any] = asyncio.ensure_future(ask(topic))
+            while len(link.to_server.passed) == before:
+                await asyncio.sleep(0.001)  # sleep: until it was asked
+            link.cut()
+            await asked
+            assert proxy.links[-1] is not link

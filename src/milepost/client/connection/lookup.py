@@ -9,14 +9,20 @@ nothing of what is done with the answer.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 from milepost.client.connection.connection import Connection
 from milepost.client.connection.pool import ConnectionPool
 from milepost.errors import ConnectError
 from milepost.wire import pulsar_pb2 as pb
 
+T = TypeVar("T")
+
 REDIRECTS_MAX: Final = 20
+# How often the client asks a question whose connection is lost before the answer. Several processes of a
+# broker listen at one address, and each of them ends with its shard.
+ASKS_MAX: Final = 4
 
 
 class BrokerAddress(NamedTuple):
@@ -45,9 +51,10 @@ class Lookup:
 
     async def broker_of(self, topic: str) -> BrokerAddress:
         """The broker that serves a topic, which must not be a partitioned one."""
-        asked = await self._pool.get(self._service_url)
+        return await self._asked_again(self._broker_of, topic)
+
+    async def _broker_of(self, asked: Connection, topic: str) -> BrokerAddress:
         url: str | None = None
-        through: str | None = None
         authoritative = False
         for _ in range(REDIRECTS_MAX):
             command = pb.CommandLookupTopic(topic=topic, request_id=0, authoritative=authoritative)
@@ -100,5 +107,19 @@ class Lookup:
         return await self._pool.get(self._service_url)
 
     async def _ask(self, command: Any) -> Any:
-        connection = await self.service()
+        return await self._asked_again(self._ask_once, command)
+
+    async def _ask_once(self, connection: Connection, command: Any) -> Any:
         return await connection.request(command, self._timeout_s)
+
+    async def _asked_again(self, ask: Callable[[Connection, Any], Awaitable[T]], what: Any) -> T:
+        """Ask over the service URL, and again if that connection is lost meanwhile: nothing changes by it. A
+        service URL at which no broker listens is told at once."""
+        for number in range(1, ASKS_MAX + 1):
+            connection = await self.service()
+            try:
+                return await ask(connection, what)
+            except ConnectError:
+                if connection.is_open or number == ASKS_MAX:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
