@@ -66,7 +66,7 @@ BUGS = (
     Bug("what the disk refused has a receipt", _TOPIC + "on_durable",
         "if error is not None:", "if False:"),
     Bug("a seek answered before the disk", _SUB + "_move",
-        "self.journal.fact(fact, self._seeks.begin(done))",
+        "self.journal.fact(fact, self.seeks.begin(done))",
         "self.journal.fact(fact, lambda error: None); done(None)"),
     # Acks and what they mean.
     Bug("a bit of a batch is off by one", _IDS + "acked_ranges",

@@ -1,12 +1,15 @@
-"""Seeks that are not durable yet, and the callers that wait for them.
+"""Seeks that are not durable yet, and who waits for them.
 
-A consumer that a seek closed subscribes again at once. Its SUBSCRIBE must not be answered before the seek is,
-or it would hear of the new position before it is certain that it holds.
+No consumer hears of the new position before it is certain that it holds. One that the seek closed subscribes
+again at once: its SUBSCRIBE is answered behind the seek. One that stays gets its messages behind the seek: a
+crash that forgets a seek forward would let the messages that it skipped come behind later ones of their key.
 
     >>> seeks = PendingSeeks(); heard = []
     >>> durable = seeks.begin(lambda error: heard.append("sought"))
     >>> seeks.after(lambda: heard.append("resumed")); durable(None); heard
     ['sought', 'resumed']
+    >>> bool(seeks)
+    False
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ class PendingSeeks:
     def __init__(self) -> None:
         self._count = 0
         self._resumes: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        return self._count > 0
 
     def begin(self, done: Done) -> Done:
         """One more; what to call when it is durable, which calls `done`."""

@@ -108,9 +108,9 @@ class ReadLoop:
 
     def _run(self) -> None:
         self._is_scheduled = False
-        if self._is_reading or self._is_resting:
-            return
         subscription = self._subscription
+        if self._is_reading or self._is_resting or subscription.seeks:
+            return
         offered_count = 0
         for _ in range(TURNS_MAX):
             demand = subscription.demand()

@@ -5,7 +5,7 @@ must be durable, then answers.
 
     flow ─▶ demand ─▶ (read) ─▶ offer: cursor.deliver, frames out
     ack  ─▶ cursor.ack ─▶ journal, merged with all acks of this turn of the loop ─▶ answer
-    seek ─▶ cursor.seek, epoch + 1 ─▶ journal ─▶ answer; consumers that know no epochs are closed first
+    seek ─▶ cursor.seek, epoch + 1 ─▶ journal ─▶ answer, deliveries; who knows no epochs is closed first
 
 Nothing here suspends. Reading entries, which may, is read_loop.py's.
 """
@@ -115,7 +115,8 @@ class Subscription:
         self._demand_max = NO_LIMIT
         # Of what the cursor has set aside, at most so many are damaged, and wait for no consumer.
         self._damaged_count = 0
-        self._seeks = PendingSeeks()
+        self.seeks = PendingSeeks()
+        """Those on their way to the disk. While there is one, no message goes out."""
         self.is_blocked = False
         self.reads_compacted = False
         """Its consumer asked for the last message of each key only."""
@@ -735,6 +736,7 @@ class Subscription:
                 self.remove_consumer(consumer)
         self.is_blocked = False
         self.rescan()
+        self.seeks.after(self.read_loop.wake)
         return closed
 
     def _move(self, index: int, done: Done) -> None:
@@ -746,7 +748,7 @@ class Subscription:
         if self.journal is None:
             done(None)
         else:
-            self.journal.fact(fact, self._seeks.begin(done))
+            self.journal.fact(fact, self.seeks.begin(done))
 
     def tell_moved(self, consumer: Consumer) -> None:
         """The cursor was moved under a consumer that follows in place, or while it was away."""
@@ -771,10 +773,6 @@ class Subscription:
         # The client dropped its queue; both sides count permits from its next FLOW on.
         consumer.permits = 0
         return closed
-
-    def after_seeks(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when no seek is on its way to the disk; at once if none is."""
-        self._seeks.after(resume)
 
     # -- the log's side ----------------------------------------------------------------------------
 

@@ -334,7 +334,7 @@ class Group:
         topic = await broker.topic(name, create=False)
         subscription = await subscriptions.find_or_make(broker, topic, self.name)
         settled = asyncio.Event()
-        subscription.after_seeks(settled.set)
+        subscription.seeks.after(settled.set)
         await settled.wait()
         topic.check_open()
         if subscriptions.find(topic, self.name) is not subscription:

@@ -68,13 +68,13 @@ def test_a_seek_is_answered_when_it_is_on_disk_and_takes_effect_at_once(stage: S
     assert answers == []
     assert subscription.cursor.mark_delete_index == 2
     waited: list[str] = []
-    subscription.after_seeks(lambda: waited.append("joined"))
+    subscription.seeks.after(lambda: waited.append("joined"))
     assert waited == []
     second = stage.seek(subscription, 1)
     stage.engine.holds_journal = False
     stage.turn()
     assert (answers, second, waited) == ([None], [None], ["joined"])
-    subscription.after_seeks(lambda: waited.append("at once"))
+    subscription.seeks.after(lambda: waited.append("at once"))
     assert waited == ["joined", "at once"]
     stage = stage.restarted()
     assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 0
@@ -100,7 +100,7 @@ def test_a_seek_that_the_disk_refuses_lets_those_who_wait_in(stage: Stage) -> No
     waited: list[str] = []
     stage.engine.holds_journal = True
     answers = stage.seek(subscription, 3)
-    subscription.after_seeks(lambda: waited.append("joined"))
+    subscription.seeks.after(lambda: waited.append("joined"))
     stage.engine.holds_journal = False
     stage.turn()
     assert isinstance(answers[0], PersistenceError)
@@ -299,6 +299,50 @@ def test_with_an_epoch_the_consumer_stays(stage: Stage, sub_type: int) -> None:
         (3, 1),
         (4, 1),
     ]
+
+
+@pytest.mark.parametrize("sub_type", TYPES)
+def test_no_message_goes_out_behind_a_seek_that_a_crash_may_undo(
+    stage: Stage, sub_type: int
+) -> None:
+    """Or a client would get 3 and 4, and behind the crash 1 and 2, of the same key, for the first time."""
+    subscription = filled(stage)
+    consumer = stage.consumer(subscription, sub_type, permits=1, epoch=0)
+    assert entry_ids(consumer) == [0]
+    stage.engine.holds_journal = True
+    assert in_place(stage, consumer, 3, 1) == []
+    stage.flow(consumer, 10)
+    assert entry_ids(consumer) == []
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert entry_ids(consumer) == [3, 4]
+
+
+def test_messages_wait_for_the_last_of_several_seeks(stage: Stage) -> None:
+    subscription = filled(stage)
+    consumer = stage.consumer(subscription, epoch=0)
+    stage.engine.holds_journal = True
+    in_place(stage, consumer, 1, 1)
+    in_place(stage, consumer, 2, 2)
+    stage.flow(consumer, 10)
+    assert entry_ids(consumer) == []
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert entry_ids(consumer) == [2, 3, 4]
+
+
+def test_messages_go_out_behind_a_seek_that_the_disk_refused(stage: Stage) -> None:
+    """Memory has obeyed it, and what goes out takes the whole state to the disk."""
+    subscription = filled(stage)
+    consumer = stage.consumer(subscription, epoch=0)
+    stage.files.faults.fail("sync", under="journal")
+    (error,) = in_place(stage, consumer, 3, 1)
+    assert isinstance(error, PersistenceError)
+    stage.files.faults.heal()
+    stage.flow(consumer, 10)
+    assert entry_ids(consumer) == [3, 4]
+    found = stage.restarted().topic().subscriptions["s"]
+    assert found.cursor.mark_delete_index == 2
 
 
 @pytest.mark.parametrize("epoch", [5, 4, -1])

@@ -95,7 +95,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             topic.check_open()
             subscription = await _subscription(session, topic, command)
             settled = asyncio.Event()
-            subscription.after_seeks(settled.set)
+            subscription.seeks.after(settled.set)
             await settled.wait()
             topic.check_open()
             if _is_there(topic, subscription):
