@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
-from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, when_all
+from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, take_back, when_all
 from milepost.broker.transactions.coordinator import COMMIT, Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series, check_names
 from milepost.broker.transactions.topic_transactions import TopicTransactions
@@ -182,7 +182,7 @@ class Transactions:
             series=series,
         )
         self._broker.counters.transactions_opened += 1
-        self._fact(self.coordinator, fact, done, lambda: self.coordinator.never_opened(txn))
+        self.fact(self.coordinator, fact, done, lambda: self.coordinator.never_opened(txn))
         if series is not None:
             for earlier in self.coordinator.earlier_runs(owner, series):
                 self._end_unasked(earlier, Outcome.ABORT)
@@ -200,7 +200,7 @@ class Transactions:
         self._check_size(txn, len(added))
         book = self._book(txn_id.most)
         fact = book.add_topics(txn, added)
-        self._fact(book, fact, done, lambda: txn.topics.difference_update(added))
+        self.fact(book, fact, done, lambda: take_back(txn, added, self._broker.topics))
         return txn
 
     def add_subscriptions(
@@ -219,7 +219,7 @@ class Transactions:
         self._check_size(txn, len(added))
         book = self._book(txn_id.most)
         fact = book.add_subscriptions(txn, added)
-        self._fact(book, fact, done, lambda: txn.subscriptions.difference_update(added))
+        self.fact(book, fact, done, lambda: txn.subscriptions.difference_update(added))
         return txn
 
     async def admit(self, txn_id: TxnId, *, timeout_ms: int, owner: str | None) -> None:
@@ -238,7 +238,7 @@ class Transactions:
             now_s=clock.monotonic(),
             owner=owner,
         )
-        self._fact(book, fact, ignore, lambda: book.never_opened(txn))
+        self.fact(book, fact, ignore, lambda: book.never_opened(txn))
 
     def _is_elsewhere(self, name: TopicName) -> bool:
         """Has another worker this topic?"""
@@ -305,7 +305,7 @@ class Transactions:
             del self._making[number]
         self._open(row, begun)
 
-    def _fact(self, book: Coordinator, fact: bytes, done: Done, undo: Callable[[], None]) -> None:
+    def fact(self, book: Coordinator, fact: bytes, done: Done, undo: Callable[[], None]) -> None:
         """Journal what is true already. `undo` takes it back where the disk refuses it: a message of
         what was not added durably would belong to no transaction after a crash."""
 

@@ -9,6 +9,8 @@ again when the topic is opened.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.topic import Topic
 from milepost.storage.catalog.catalog import Snapshot, StateRow
@@ -36,9 +38,18 @@ async def begin(topic: Topic, engine: Engine) -> tuple[StateRow, Snapshot]:
 
 
 async def restore(
-    topic: Topic, state: StateRow, stored: Snapshot, engine: Engine, now: float
+    topic: Topic,
+    state: StateRow,
+    stored: Snapshot,
+    engine: Engine,
+    now: float,
+    *,
+    quieten: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Give the topic its sequence ids: as of the last checkpoint, and what the entries since say."""
+    """Give the topic its sequence ids: as of the last checkpoint, and what the entries since say.
+
+    `quieten`, for a topic that is in use, lets what is on its way to the log become durable.
+    """
     store, log = engine.store, topic.log
     cell: list[tuple[Dedup, int]] = []
 
@@ -53,7 +64,12 @@ async def restore(
         dedup, index = Dedup.restore(found.data, now)
         cell.append((dedup, index))
         index = max(index, log.first_index)
-        while index < log.end_index:
+        while True:
+            if index >= log.end_index:
+                if quieten is None or log.end_index == log.next_index:
+                    break
+                await quieten()
+                continue
             plan = await engine.look(
                 lambda at=index: log.plan_read(log.locate(at).position)  # type: ignore[misc]
             )

@@ -7,10 +7,13 @@ Ids from before the switch mean nothing, as for a topic that begins with dedupli
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.topic import dedup_state
 from milepost.broker.topic.topic import Topic
+from milepost.errors import PersistenceError
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -22,15 +25,12 @@ async def switch(broker: Broker, topic: Topic) -> None:
     held: set[Peer] = set()
     try:
         while topic.policies.deduplication is (topic.dedup is None):
-            for producer in topic.producers.values():
-                if producer.peer not in held:
-                    held.add(producer.peer)
-                    producer.peer.hold()
             if topic.log.next_index != topic.log.end_index:
-                await broker.engine.flush()
+                await _quieten(broker, topic, held)
                 continue  # a producer may have come in the meantime
+            _hold(topic, held)
             if topic.policies.deduplication:
-                await _begin(broker, topic)
+                await _begin(broker, topic, held)
             else:
                 await _end(broker, topic)
     finally:
@@ -38,7 +38,22 @@ async def switch(broker: Broker, topic: Topic) -> None:
             peer.release()
 
 
-async def _begin(broker: Broker, topic: Topic) -> None:
+def _hold(topic: Topic, held: set[Peer]) -> None:
+    """Read nothing more of those who publish now."""
+    for producer in topic.producers.values():
+        if producer.peer not in held:
+            held.add(producer.peer)
+            producer.peer.hold()
+
+
+async def _quieten(broker: Broker, topic: Topic, held: set[Peer]) -> None:
+    """Let everything become durable, or be refused, that those have sent who publish now."""
+    _hold(topic, held)
+    with suppress(PersistenceError):  # who sent it is told, and a refused id means nothing
+        await broker.engine.flush()
+
+
+async def _begin(broker: Broker, topic: Topic, held: set[Peer]) -> None:
     engine = broker.engine
     topic_id = topic.row.topic_id
     found = await engine.catalog(
@@ -49,7 +64,16 @@ async def _begin(broker: Broker, topic: Topic) -> None:
     for state_id in found:  # what was known when it was last switched on
         await _forget(broker, state_id)
     state, begun = await dedup_state.begin(topic, engine)
-    await dedup_state.restore(topic, state, begun, engine, broker.clock.monotonic())
+    # A producer that came while the catalog was asked has sent without a verdict, and what of that is
+    # not durable yet would never count.
+    await dedup_state.restore(
+        topic,
+        state,
+        begun,
+        engine,
+        broker.clock.monotonic(),
+        quieten=partial(_quieten, broker, topic, held),
+    )
     assert topic.dedup is not None
     for name in topic.producers:
         topic.dedup.opened(name)

@@ -16,11 +16,13 @@ client is told to open it again (CLOSE_PRODUCER), as upstream does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from milepost.errors import PersistenceError
-from milepost.storage.ledgers.entry import Block
+from milepost.errors import MilepostError, PersistenceError
+from milepost.storage.ledgers.entry import HEADER_SIZE, Block
+from milepost.wire import replies
 from milepost.wire.events import Send
 from milepost.wire.scanners.encode import block_receipts, send_receipt
 
@@ -40,8 +42,8 @@ class Publication:
         "block",
         "count",
         "has_chunks",
+        "ids",
         "is_answered",
-        "is_whole",
         "producer",
         "size_bytes",
         "transactions",
@@ -50,11 +52,12 @@ class Publication:
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.answers: list[Send | bytes | tuple[Send, tuple[int, int]]] = []
-        """In order: a send that is stored, a ready-made frame, or a send with the id to give it."""
+        """In order: a send that is stored, a ready-made frame, or a send with the id to give it. None where
+        `ids` say enough."""
+        self.ids: list[tuple[int, int]] | None = None
+        """Where every send is stored: the sequence id of each, and the highest of its batch."""
         self.began = 0.0
         """When its block was on its way to the journal, in seconds."""
-        self.is_whole = False
-        """Every answer is a send that is stored."""
         self.has_chunks = False
         self.transactions: list[tuple[int, TxnId | None]] = []
         """Where, among what is stored, sends of another transaction begin, or of none; the first are of
@@ -71,6 +74,47 @@ class Publication:
         if txn_id != (runs[-1][1] if runs else None):
             runs.append((place, txn_id))
 
+    def __len__(self) -> int:
+        """How many sends."""
+        return len(self.answers if self.ids is None else self.ids)
+
+    def all_are_stored(self, *, keep_sends: bool) -> None:
+        """The block has every send. Unless deduplication or chunks ask for them when they are durable, only
+        their ids wait for that: the entries are in the block, and a second copy of all that is on its way to
+        a slow disk or a bucket would drive everything else out of the processor's cache."""
+        self.ids = list(map(_SEQUENCE_IDS, self.answers))
+        if not keep_sends:
+            self.answers = []
+
+    def stored_sends(self) -> list[Send]:
+        return [answer for answer in self.answers if isinstance(answer, Send)]
+
+    def entry_sizes(self, block: Block) -> list[int]:
+        """Of the entries that are stored, as they were sent."""
+        if self.has_chunks:
+            return [len(send.entry) for send in self.stored_sends()]
+        return [size - HEADER_SIZE for size in block.sizes]
+
+    def refuse(self, error: MilepostError, sends: Sequence[Send] = ()) -> None:
+        """Answer with an error what was to be stored, or all `sends`."""
+        producer_id, code, text = self.producer.producer_id, error.wire_code, str(error)
+
+        def refusal(sequence_id: int) -> bytes:
+            return replies.send_error(producer_id, sequence_id, code, text)
+
+        if sends:
+            self.answers = [refusal(send.sequence_id) for send in sends]
+        elif self.ids is not None:
+            self.answers = [refusal(sequence_id) for sequence_id, _ in self.ids]
+        else:
+            self.answers = [
+                answer
+                if isinstance(answer, bytes)
+                else refusal((answer if isinstance(answer, Send) else answer[0]).sequence_id)
+                for answer in self.answers
+            ]
+        self.ids = None
+
     def durable(self, error: PersistenceError | None) -> None:
         """The journal's answer to its block."""
         self.producer.topic.on_durable(self, error)
@@ -86,27 +130,26 @@ class Publication:
             producer.peer.restart_producer(producer)
 
     def _send_receipts(self) -> None:
-        producer, block, answers = self.producer, self.block, self.answers
+        producer, block, ids = self.producer, self.block, self.ids
         peer = producer.peer
-        peer.settled(len(answers))
+        peer.settled(len(self))
         if producer.is_closed:
             return
         ledger_id = entry_id = -1
         if block is not None:
             ledger_id, entry_id = block.ledger_id, block.first_entry_id
-            if self.is_whole and len(answers) == 1:  # of many topics, or of a producer that waits
-                sequence_id, highest = _SEQUENCE_IDS(answers[0])
+            if ids is not None and len(ids) == 1:  # of many topics, or of a producer that waits
+                sequence_id, highest = ids[0]
                 frame = send_receipt(
                     producer.producer_id, sequence_id, ledger_id, entry_id, highest
                 )
                 peer.write((frame,))
                 return
-            if self.is_whole:
-                ids = map(_SEQUENCE_IDS, answers)
+            if ids is not None:
                 peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
                 return
         frames: list[bytes] = []
-        for answer in answers:
+        for answer in self.answers:
             if isinstance(answer, bytes):
                 frames.append(answer)
                 continue

@@ -44,6 +44,7 @@ from milepost.storage.ledgers.entry import (
     BATCH,
     CHUNK,
     DELAYED,
+    HEADER_SIZE,
     LAST_CHUNK,
     MARKER,
     TXN,
@@ -212,7 +213,6 @@ class Topic:
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
-        size_bytes = 0
         if self.dedup is None and not self.policies.judges_sends:
             # Traits that were judged just now, and the flags that they mean: those of one transaction
             # are one object.
@@ -225,14 +225,12 @@ class Topic:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
                     items.append((entry, count, flags, b""))  # type: ignore[arg-type]
                     answers.append(send)
-                    size_bytes += len(entry)
                     continue
                 if traits is PLAIN:
                     known, flags = PLAIN, 0
                     publication.belongs(len(items), None)
                     items.append((entry, count, 0, b""))  # type: ignore[arg-type]
                     answers.append(send)
-                    size_bytes += len(entry)
                     continue
                 taken, known = len(items), None
                 self._take(send, producer, publication, items)
@@ -253,8 +251,8 @@ class Topic:
         if not items:
             publication.answered()
             return publication
-        publication.is_whole = len(items) == len(answers)
-        publication.size_bytes += size_bytes
+        if len(items) == len(answers):
+            publication.all_are_stored(keep_sends=self.dedup is not None or publication.has_chunks)
         publication.began = self.now_s()
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
@@ -264,6 +262,9 @@ class Topic:
         # From before the first entry to the last index.
         last_indexes = block.last_indexes
         publication.count = last_indexes[-1] - last_indexes[0] + items[0][1]
+        publication.size_bytes = sum(block.sizes) - len(items) * HEADER_SIZE
+        if publication.has_chunks:
+            publication.size_bytes -= sum([len(item[3]) for item in items])
         return publication
 
     def _refuse_all(
@@ -275,11 +276,7 @@ class Topic:
         self.chunked.refused()
         if self.dedup is not None:
             self.dedup.refused()
-        publication.is_whole = False
-        publication.answers = [
-            replies.send_error(producer.producer_id, send.sequence_id, error.wire_code, str(error))
-            for send in sends
-        ]
+        publication.refuse(error, sends)
         if error.wire_code != NotAllowed.wire_code:
             producer.must_resend = True
         publication.answered()
@@ -352,7 +349,6 @@ class Topic:
             flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
-        publication.size_bytes += len(send.entry)
 
     def _fault_of(self, send: Send, producer: Producer) -> MilepostError | None:
         """What the topic's policies, or its transaction, have against a send."""
@@ -431,7 +427,7 @@ class Topic:
             for subscription in self.subscriptions.values():
                 if subscription.cursor.end < end_index:
                     subscription.extend(end_index)
-        if self.dedup is not None or publication.has_chunks:
+        if publication.answers and (self.dedup is not None or publication.has_chunks):
             # Dispatch asks where the chunks of a message lie.
             self._remember(publication, block)
         if publication.producer.peer.has_consumers:
@@ -520,9 +516,7 @@ class Topic:
             sizes.running[bisect_left(ENTRY_SIZES, size_bytes)] += 1
             sizes.running_total += size_bytes
         else:
-            self.entry_sizes.add_all(
-                [len(one.entry) for one in publication.answers if type(one) is Send]
-            )
+            self.entry_sizes.add_all(publication.entry_sizes(block))
         counters.messages_in += count
         counters.bytes_in += size_bytes
         publication.answered()
@@ -530,7 +524,7 @@ class Topic:
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
         producer.must_resend = True
-        self.counters.publishes_refused[error_name(error)] += len(publication.answers)
+        self.counters.publishes_refused[error_name(error)] += len(publication)
         # Once for each failure, by the first publication that it refuses: what was sent since is not refused.
         through = self.log.refused_through
         if through != self._chunks_refused:
@@ -544,24 +538,12 @@ class Topic:
             # Neither a receipt nor an error would be true. The client resends what it has no
             # answer for, and the sequence ids decide.
             producer.peer.fail(f"the outcome of a publish to {self.name} is unknown: {error}")
-        publication.is_whole = False
-        publication.answers = [
-            answer
-            if isinstance(answer, bytes)
-            else replies.send_error(
-                producer.producer_id,
-                (answer if isinstance(answer, Send) else answer[0]).sequence_id,
-                error.wire_code,
-                str(error),
-            )
-            for answer in publication.answers
-        ]
+        publication.refuse(error)
 
     def _remember(self, publication: Publication, block: Block) -> None:
         """Sequence ids that are durable now, and where the chunks lie."""
         producer = publication.producer
-        stored = [answer for answer in publication.answers if isinstance(answer, Send)]
-        for send, last_index in zip(stored, block.last_indexes, strict=True):
+        for send, last_index in zip(publication.stored_sends(), block.last_indexes, strict=True):
             chunk = None if send.traits.is_batch else send.traits.chunk
             if self.dedup is not None and not send.traits.is_marker:
                 self.dedup.persisted(

@@ -168,6 +168,15 @@ class Part:
             self.topic.show()
 
 
+def take_back(txn: Transaction, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
+    """The disk has refused that topics were added: the end of the transaction has no part in them."""
+    txn.topics.difference_update(names)
+    for name in names:
+        topic = topics.get(name)
+        if topic is not None and topic.transactions is not None:
+            topic.transactions.never_wrote(txn.txn_id)
+
+
 def when_all(count: int, done: Done) -> Done:
     """Call `done` when so many answers are there, with the first error among them; at once for none."""
     failures: list[MilepostError] = []

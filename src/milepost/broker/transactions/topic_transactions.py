@@ -115,6 +115,12 @@ class TopicTransactions:
         """A message of a transaction is on its way to the log."""
         self._writers.add(txn_id)
 
+    def never_wrote(self, txn_id: TxnId) -> None:
+        """The disk has refused that the topic was added to a transaction, and with that everything that was
+        sent behind it. Its end may have no part here, and would not forget it."""
+        if txn_id not in self._messages:
+            self._writers.discard(txn_id)
+
     def wrote(self, txn_id: TxnId, first: int, end: int) -> None:
         """Messages of an open transaction are in the log."""
         self._writers.add(txn_id)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from milepost.errors import BucketUnusable, CorruptData, Fenced
 from milepost.storage.bucket.manifest import KEY, Manifest, Place, first_manifest
 from milepost.storage.bucket.objects import Pause, Steps, created, fetched, replaced
+from milepost.storage.files import Buffer
 from milepost.storage.header import HEADER_SIZE, FileHeader
 
 FOLDER = "journal/"
@@ -44,7 +45,12 @@ class Group(NamedTuple):
 
     place: Place
     first_sequence: int
-    body: bytes
+    pieces: Sequence[Buffer]
+    """Of its body. They are copied once, into the object."""
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.pieces)
 
 
 def group_key(place: Place) -> str:
@@ -66,8 +72,9 @@ def place_of(key: str) -> Place | None:
 
 
 def encode_group(nonce: bytes, group: Group) -> bytes:
-    header = FileHeader(GROUP, nonce, *group.place, len(group.body), group.first_sequence)
-    return header.encode() + group.body
+    size = sum(map(len, group.pieces))
+    header = FileHeader(GROUP, nonce, *group.place, size, group.first_sequence)
+    return b"".join((header.encode(), *group.pieces))
 
 
 def encode_seal(nonce: bytes, place: Place) -> bytes:
@@ -91,7 +98,7 @@ def decode_group(data: bytes, place: Place) -> Group | None:
     body = data[HEADER_SIZE:]
     if len(body) != header.c:
         raise CorruptData(f"{key}: {len(body)} bytes, and {header.c} were written")
-    return Group(place, header.d, body)
+    return Group(place, header.d, (body,))
 
 
 # -- owning ------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class BucketJournal(JournalQueue):
         taken: list[Outgoing] = []
         if waiting:
             place = self.window.send()
-            group = Group(place, waiting[0].sequence, b"".join(self._encoded(waiting)))
+            group = Group(place, waiting[0].sequence, self._encoded(waiting))
             taken.append(Outgoing(group, Commit(waiting, None, self._number)))
         if mark is not None:
             if mark.kind == ROLL:

@@ -289,12 +289,14 @@ class Mileposts:
         """Rows that are in memory, as they go into the file."""
         assert self._mapped_count <= entry_id <= end_id <= self.count
         tail = slice(entry_id - self._mapped_count, end_id - self._mapped_count)
-        rows = array("I", bytes(ROW_SIZE * (end_id - entry_id)))
+        rows = array("I", (0,)) * (4 * (end_id - entry_id))
         rows[0::4] = self._offsets[tail]
         rows[1::4] = self._last_indexes[tail]
         rows[2::4] = self._times[tail]
         rows[3::4] = self._flags[tail]
-        return _words(rows.tobytes()).tobytes()
+        if sys.byteorder != "little":
+            rows.byteswap()
+        return rows.tobytes()
 
     def adopt(self, file: Bytes, count: int) -> None:
         """Use the file's first `count` rows from now on; forget them in memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -358,6 +359,32 @@ def test_an_open_transaction_keeps_a_topic(stage: Stage, mode: str, action: Any)
         stage.clock.advance(2)
     assert TOPIC in stage.broker.topics
     assert not error_of(transactions.end(stage, client, txn, action))
+    for _ in range(3):
+        unused_topics(stage)
+        stage.clock.advance(2)
+    assert TOPIC not in stage.broker.topics
+
+
+def test_a_transaction_that_the_disk_refused_keeps_no_topic(stage: Stage) -> None:
+    client = stage.client()
+    produce(stage, client)
+    first, second = (transactions.new(stage, client) for _ in range(2))
+    transactions.add_topics(stage, client, first)  # so that the topic is ready
+    stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+    add = pb.CommandAddPartitionToTxn(
+        request_id=1, partitions=[TOPIC], **transactions.within(second)
+    )
+    client.say(add, message(0, **transactions.within(second)))  # without waiting for the answer
+    stage.turn()
+    client.hang_up()
+    policy = {"deleteWhileInactive": True, "maxInactiveDurationSeconds": 1}
+    set_policy(
+        stage,
+        "inactive_topics",
+        policy | {"inactiveTopicDeleteMode": "delete_when_no_subscriptions"},
+    )
+    for txn in (first, second):
+        assert not error_of(transactions.end(stage, stage.client(), txn))
     for _ in range(3):
         unused_topics(stage)
         stage.clock.advance(2)

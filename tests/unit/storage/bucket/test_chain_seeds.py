@@ -111,7 +111,7 @@ class Broker:
             place = self.window.send()
             item = f"{self.name}-{place.number}"
             self.sent[place] = item
-            group = Group(place, 1, item.encode())
+            group = Group(place, 1, (item.encode(),))
             steps = chain.added(self.claim.nonce, group)
             self.start(steps, lambda _, place=place: self.landed(place))
         elif not self.checkpointing:

@@ -142,7 +142,7 @@ class Owner:
             self.sent[place] = (
                 f"{self.broker.member.name}-{self.shard}-{place.epoch}-{place.number}"
             )
-            group = Group(place, 1, self.sent[place].encode())
+            group = Group(place, 1, (self.sent[place].encode(),))
             self.start(chain.added(claim.nonce, group), lambda _: self.landed(place))
         elif not self.is_checkpointing:
             self.is_checkpointing = True
