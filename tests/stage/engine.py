@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from milepost.errors import PersistenceError
-from milepost.storage.catalog.catalog import TopicRow
+from milepost.storage.catalog.catalog import Catalog, TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.engine import CatalogCall, StorageEngine, note_loss
 from milepost.storage.files import Files
@@ -134,6 +134,19 @@ class HandEngine(LoopDisk):
     async def delete_topic(self, topic: TopicRow, log: Log) -> None:
         await self.flush()
         self.store.delete(topic)
+
+    async def delete_topics(
+        self,
+        topics: Sequence[tuple[TopicRow, Log]],
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
+        await self.flush()
+
+        def delete(_: None) -> None:
+            for topic, _log in topics:
+                self.store.delete(topic)
+
+        await self.catalog(beside, delete)
 
     async def accept_loss(self, topic_id: int) -> list[Loss]:
         await self.flush()

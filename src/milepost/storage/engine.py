@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -299,26 +299,46 @@ class StorageEngine(LoopDisk):
         The caller must not submit facts of its states any more: behind the tombstones they would be
         taken for damage. The log sees to that itself.
         """
-        assert isinstance(log, Log), f"{log} is of another storage"
-        log.is_deleted = True
+        await self.delete_topics([(topic, log)])
+
+    async def delete_topics(
+        self,
+        topics: Sequence[tuple[TopicRow, interface.Log]],
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
+        going: list[tuple[int, Log]] = []
+        for topic, log in topics:
+            assert isinstance(log, Log), f"{log} is of another storage"
+            log.is_deleted = True
+            going.append((topic.topic_id, log))
         sequence = self.store.journal.last_sequence
-        await self._undisturbed(self._delete_topic(topic, log, sequence))
+        await self._undisturbed(self._delete_topics(going, sequence, beside))
 
-    async def _delete_topic(self, topic: TopicRow, log: Log, sequence: int) -> None:
-        ledger_ids = log.ledger_ids
+    async def _delete_topics(
+        self,
+        topics: Sequence[tuple[int, Log]],
+        sequence: int,
+        beside: Callable[[Catalog], None],
+    ) -> None:
+        doomed = [(topic_id, log.ledger_ids) for topic_id, log in topics]
 
-        def change(catalog: Catalog) -> list[int]:
-            states = [state.state_id for state in catalog.states(topic.topic_id)]
-            catalog.delete_topic(topic.topic_id, sequence, ledger_ids)
+        def change(catalog: Catalog) -> list[list[int]]:
+            states = []
+            for topic_id, ledger_ids in doomed:
+                states.append([state.state_id for state in catalog.states(topic_id)])
+                catalog.delete_topic(topic_id, sequence, ledger_ids)
+            beside(catalog)
             return states
 
         try:
             states = await self.catalog(change)
         except BaseException:
-            log.is_deleted = False
+            for _, log in topics:
+                log.is_deleted = False
             raise
-        ledgers = list(log.ledgers)
-        self.store.deleted(log, states)
+        ledgers = [ledger for _, log in topics for ledger in log.ledgers]
+        for (_, log), of_topic in zip(topics, states, strict=True):
+            self.store.deleted(log, of_topic)
         await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
 
     async def accept_loss(self, topic_id: int) -> list[Loss]:

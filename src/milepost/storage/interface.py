@@ -318,6 +318,15 @@ class Engine(Disk, Protocol):
         """Delete a topic with its ledgers and states."""
         ...
 
+    async def delete_topics(
+        self,
+        topics: Sequence[tuple[TopicRow, Log]],
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
+        """The same of several: all are gone or none, whatever ends this process. `beside` changes the catalog
+        with it."""
+        ...
+
     async def accept_loss(self, topic_id: int) -> list[Loss]:
         """Let a topic go on without what it has lost; what that is."""
         ...

@@ -444,10 +444,17 @@ class Directory:
         if str(name) in self._being_deleted:
             raise ServiceNotReady(f"{name} is being deleted")
 
-    async def delete_partitioned(self, name: TopicName) -> None:
-        """Its partitions are topics of their own, and gone already."""
+    @staticmethod
+    def delete_partitioned(catalog: Catalog, name: TopicName) -> None:
+        """In the change that deletes its partitions, which are topics of their own."""
+        catalog.delete_doc(PARTITIONED, str(name))
+
+    def forget_partitioned(self, name: TopicName) -> None:
+        """The catalog has forgotten it and its partitions."""
         gone = _partitions_of(name, 0, self.partitioned_doc(name)["partitions"])
-        await self._delete(PARTITIONED, self._partitioned, str(name))
+        del self._partitioned[str(name)]
+        for partition in gone:
+            self._rows.pop(partition, None)
         self._tell(name, (), gone)
 
     def _tell(self, name: TopicName, came: Iterable[str], gone: Iterable[str]) -> None:

@@ -409,8 +409,8 @@ async def reset(
         # Nothing was awaited since the decision: it still holds.
         done = perform(broker, there, moved, asked=str(reset), by=by)
     except BaseException:
-        for one in made:
-            await broker.delete_subscription(one)
+        if made:
+            await broker.delete_subscriptions(made)
         raise
     await done
     others = iter(moved)

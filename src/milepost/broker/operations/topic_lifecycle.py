@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.policies.policy import Level
@@ -38,6 +38,8 @@ from milepost.wire import replies
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.storage.catalog.catalog import TopicRow
+    from milepost.storage.interface import Log
 
 
 logger = logging.getLogger(__name__)
@@ -270,6 +272,20 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
 async def delete_damaged(broker: Broker, name: TopicName, reason: CorruptData) -> Loss:
     """Delete a topic that cannot be opened, with everything in it; what is lost with it, as far as the
     catalog knows."""
+    row, log, loss = await _damaged(broker, name, reason)
+    await _forget_rules(broker, name)
+    await broker.engine.delete_topic(row, log)
+    broker.directory.forget_topic(name)
+    await _forget_rules(broker, name)
+    if name.partition < 0:
+        await broker.schemas.forget(name)
+    return loss
+
+
+async def _damaged(
+    broker: Broker, name: TopicName, reason: CorruptData
+) -> tuple[TopicRow, Log, Loss]:
+    """What is to be deleted of a topic that cannot be opened, and what is lost with it."""
     row = broker.directory.row(name)
     if row is None:
         raise TopicNotFound(f"topic {name} does not exist") from reason
@@ -279,19 +295,14 @@ async def delete_damaged(broker: Broker, name: TopicName, reason: CorruptData) -
     if broker.directory.row(name) is not row:
         raise ServiceNotReady(f"{name} was changed meanwhile") from reason
     logger.warning("%s cannot be opened and is deleted: %s", name, reason)
-    await _forget_rules(broker, name)
-    await broker.engine.delete_topic(row, broker.store.log_to_delete(row, ledgers))
-    broker.directory.forget_topic(name)
-    await _forget_rules(broker, name)
-    if name.partition < 0:
-        await broker.schemas.forget(name)
     kept = [one for one in ledgers if one.entries]
-    return Loss(
+    loss = Loss(
         sum(one.end_index - one.first_index for one in kept),
         sum(one.size_bytes for one in kept),
         len(kept),
         sum(one.kind == documents.CURSOR_STATE for one in states),
     )
+    return row, broker.store.log_to_delete(row, ledgers), loss
 
 
 async def _forget_rules(broker: Broker, name: TopicName) -> None:
@@ -302,7 +313,7 @@ async def _forget_rules(broker: Broker, name: TopicName) -> None:
 
 
 async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:
-    """All partitions or, while one is in use, none."""
+    """All partitions or, while one is in use, none; and none if this process ends on the way."""
     partitions = broker.directory.partitions(name)
     if partitions is None:
         if broker.exists(name):
@@ -326,14 +337,25 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         if not force:
             for topic in topics:
                 check_unused(topic)
-        for topic in topics:
-            await delete_topic(broker, topic, force=force)
-        for partition, reason in damaged:
-            await delete_damaged(broker, partition, reason)
-        await _forget_rules(broker, name)
-        await broker.directory.delete_partitioned(name)
-        await _forget_rules(broker, name)
-        await broker.schemas.forget(name)
+        async with AsyncExitStack() as closed:
+            for topic in topics:
+                if not force:
+                    check_unused(topic)  # clients came while those before were closed
+                await closed.enter_async_context(_closed(broker, topic))
+            going = [(topic.row, topic.log) for topic in topics if name.is_persistent]
+            for partition, reason in damaged:
+                row, log, _ = await _damaged(broker, partition, reason)
+                going.append((row, log))
+            names = [*(one.name for one in topics), *(one for one, _ in damaged), name]
+            for one in names:
+                await _forget_rules(broker, one)
+            await broker.engine.delete_topics(
+                going, lambda catalog: broker.directory.delete_partitioned(catalog, name)
+            )
+            broker.directory.forget_partitioned(name)
+            for one in names:
+                await _forget_rules(broker, one)
+            await broker.schemas.forget(name)
 
 
 # -- trimming ----------------------------------------------------------------------------------------

@@ -161,9 +161,9 @@ async def delete_subscription(
         )
     if not force and any(one.consumers for one in found):
         raise SubscriptionInUse(f"subscription {subscription} has consumers connected")
-    for one in found:
-        before = one.cursor.mark_delete_index
-        await asked.broker.delete_subscription(one)
+    positions = [one.cursor.mark_delete_index for one in found]
+    await asked.broker.delete_subscriptions(found)
+    for one, before in zip(found, positions, strict=True):
         asked.note(
             "delete-subscription",
             one.topic.name,
