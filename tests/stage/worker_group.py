@@ -7,6 +7,7 @@ async with worker_group(tmp_path, 2) as group:
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,9 +17,12 @@ from typing import Any
 from milepost.broker.broker import Broker
 from milepost.broker.directory.directory import load_namespaces
 from milepost.broker.settings.settings import Settings
+from milepost.broker.workers.link import Answer as LinkAnswer
+from milepost.broker.workers.link import Doc, Where
 from milepost.broker.workers.placement import Address, Placement
 from milepost.broker.workers.workers import Place, Workers
 from milepost.clock import SystemClock
+from milepost.errors import ShardAway
 from milepost.positions.names import TopicName
 from milepost.rest.app import create_app
 from milepost.storage import registry
@@ -27,6 +31,14 @@ from milepost.storage.shards import first_ledger_id, shard_path
 from stage.http import Answer, Request, call
 
 SECRET = bytes(range(32))
+
+
+def _nowhere(number: int) -> Where:
+    raise ShardAway("the worker that asks is dead")
+
+
+async def _no_answer(values: Doc, body: bytes) -> LinkAnswer:
+    raise EOFError("the worker that is asked is dead")
 
 
 class WorkerGroup:
@@ -44,6 +56,8 @@ class WorkerGroup:
         )
         self.brokers: dict[int, Broker] = {}
         self.apps: dict[int, Any] = {}
+        self.is_cut: set[int] = set()
+        """Workers that were killed, and not started again."""
 
     async def start(self, number: int) -> Broker:
         data = shard_path(self._data, number)
@@ -70,6 +84,27 @@ class WorkerGroup:
     async def stop(self, number: int) -> None:
         await self.brokers.pop(number).close()
         del self.apps[number]
+
+    def cut(self, number: int) -> None:
+        """Let a worker be killed now: what it does from here on reaches neither its disk nor the others, and
+        they do not reach it."""
+        data = shard_path(self._data, number)
+        shutil.copytree(data, data.with_suffix(".cut"))
+        workers = self.brokers[number].workers
+        assert workers is not None
+        workers.link._where = _nowhere  # what it asks
+        workers.link._answer = _no_answer  # type: ignore[method-assign]  # what it is asked
+        self.is_cut.add(number)
+
+    async def restart(self, number: int) -> Broker:
+        """Start a worker again, one that was cut off with what its disk had then."""
+        await self.stop(number)
+        if number in self.is_cut:
+            self.is_cut.discard(number)
+            data = shard_path(self._data, number)
+            shutil.rmtree(data)
+            data.with_suffix(".cut").rename(data)
+        return await self.start(number)
 
     async def call(self, number: int, method: str, target: str, body: object = None) -> Answer:
         data = b"" if body is None else json.dumps(body).encode()

@@ -319,7 +319,12 @@ class Coordinator:
 
     def end_fact(self, txn: Transaction, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
         """`shards`: others that have to be told of it."""
-        fact = varints(_END_TO_TELL if shards else _END, txn.txn_id.least, outcome)
+        return self.end_fact_of(txn.txn_id.least, outcome, shards)
+
+    @staticmethod
+    def end_fact_of(least: int, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
+        """The same for one that may not be open here."""
+        fact = varints(_END_TO_TELL if shards else _END, least, outcome)
         if shards:
             _write_numbers(fact, shards)
         return bytes(fact)

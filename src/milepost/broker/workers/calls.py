@@ -37,7 +37,7 @@ async def topics(broker: Broker, namespace: str, mode: str) -> list[str]:
     if workers is None:
         return own
     values = {"namespace": namespace, "mode": mode}
-    said = await workers.link.ask_each(workers.placement.others, "topics", values)
+    said = await workers.ask_others("topics", values)
     return sorted({*own, *(name for one, _ in said for name in one["names"])})
 
 
@@ -69,7 +69,7 @@ async def count_elsewhere(broker: Broker, namespace: NamespaceName) -> int:
     if workers is None:
         return 0
     values = {"namespace": str(namespace)}
-    said = await workers.link.ask_each(workers.placement.others, "count", values)
+    said = await workers.ask_others("count", values)
     return sum(one["count"] for one, _ in said)
 
 

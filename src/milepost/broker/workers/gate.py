@@ -27,9 +27,13 @@ class Gate:
         self._is_empty.set()
         self.is_open = True
 
-    def __enter__(self) -> None:
+    def check(self) -> None:
+        """Refuse a call that the shard does not wait for."""
         if not self.is_open:
             raise ShardAway(f"shard {self._shard} is on its way to another broker: try again")
+
+    def __enter__(self) -> None:
+        self.check()
         self._inside += 1
         self._is_empty.clear()
 

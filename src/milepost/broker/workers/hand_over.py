@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.broker.workers.link import Answer, Doc, ask_at
+from milepost.broker.workers.link import Answer, Doc, Where, ask_at
 from milepost.broker.workers.placement import ClusterPlacement
 from milepost.broker.workers.workers import Place
 from milepost.errors import PersistenceError, ServiceNotReady
@@ -135,7 +135,7 @@ class Fetched(NamedTuple):
 
     place: Place
     """With the epoch to follow."""
-    owner: tuple[str, int]
+    owner: Where
     """Where the owner's process hears others."""
 
 
@@ -145,7 +145,7 @@ async def fetched(place: Place, host: str) -> Fetched:
     assert isinstance(place.placement, ClusterPlacement), "a shard of no cluster"
     shard, address = place.placement.own, place.placement.address(place.placement.own)
     served = place.placement.owner(shard)
-    owner = (served.seat.host, served.seat.link_port)
+    owner = Where(served.seat.host, served.seat.link_port, served.seat.epoch)
     values = {
         "broker": place.seat.broker,
         "host": host,

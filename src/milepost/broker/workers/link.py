@@ -6,6 +6,10 @@ from their bucket; what does not know it is hung up on. Then comes one call (a
 name, values as JSON, bytes), then its answer, or the error that refused it, which the asking worker raises
 again.
 
+Each call names the shard that it is for, and the claim with which that shard is served as far as the caller
+knows: ports are used again, so that the process which answers may be that of another shard, or one that had
+this shard before. Such a process refuses the call with `ShardAway`, and the caller looks the owner up again.
+
     answer, _ = await link.ask(2, "topics", {"namespace": "public/default", "mode": "ALL"})
 
 Of each call only so many are under way to one worker, and the others wait for their turn: a client that asks
@@ -24,9 +28,9 @@ import json
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from milepost import errors
 from milepost.errors import CallCut, MilepostError, NotAuthenticated, ServiceNotReady, ShardAway
@@ -63,20 +67,37 @@ Answer = tuple[Doc, bytes]
 Answers = Callable[[Doc, bytes], Awaitable[Answer]]
 
 
+class Where(NamedTuple):
+    """Where the process of a shard listens for others."""
+
+    host: str
+    port: int
+    epoch: int = 0
+    """Of the claim with which it serves the shard; 0 where shards are not claimed."""
+
+
+Check = Callable[[str, int, int], None]
+"""Given a call, its shard and the epoch that the caller knows of: raises `ShardAway` if another process is
+meant."""
+
+
 class Link:
     def __init__(
         self,
-        where: Callable[[int], tuple[str, int]],
+        where: Callable[[int], Where],
         secret: bytes,
         unexpected: Callable[[str, BaseException], None],
+        check: Check,
         tls: LinkTls | None = None,
     ) -> None:
-        """`where` says host and port of a worker. `unexpected` is told of errors that no code foresaw.
-        `tls`: the workers are of several brokers, which protect what they say."""
+        """`where` says where a worker listens. `unexpected` is told of errors that no code foresaw. `check`
+        refuses calls that are meant for another process. `tls`: the workers are of several brokers, which
+        protect what they say."""
         assert len(secret) == SECRET_SIZE, "a secret of another size"
         self._where = where
         self._secret = secret
         self._unexpected = unexpected
+        self._check = check
         self._tls = tls
         self._server: asyncio.Server | None = None
         self.answers: dict[str, Answers] = {"alive": _alive}
@@ -96,10 +117,9 @@ class Link:
             turn = self._turns[number, call] = asyncio.Semaphore(CALLS_MAX)
         try:
             async with asyncio.timeout(timeout_s), turn:
-                values = {"call": call, **values}
-                said, data = await exchanged(
-                    self._where(number), self._secret, values, body, self._tls
-                )
+                where = self._where(number)
+                values = _meant(number, where, call, values)
+                said, data = await exchanged(where, self._secret, values, body, self._tls)
         except UNANSWERED as error:
             raise unanswered(number, error) from None
         if "error" in said:
@@ -125,14 +145,6 @@ class Link:
             return asking.result()
         finally:
             asking.cancel()
-
-    async def ask_each(
-        self, numbers: Sequence[int], call: str, values: Doc, timeout_s: float = TIMEOUT_S
-    ) -> list[Answer]:
-        """The same of several, at once; all of them have to answer."""
-        return await asyncio.gather(
-            *(self.ask(number, call, values, timeout_s=timeout_s) for number in numbers)
-        )
 
     # -- answering ---------------------------------------------------------------------------------
 
@@ -174,7 +186,14 @@ class Link:
 
     async def _answer(self, values: Doc, body: bytes) -> Answer:
         try:
-            return await self.answers[values.pop("call")](values, body)
+            call, shard, epoch = (
+                values.pop("call"),
+                values.pop("shard", None),
+                values.pop("epoch", 0),
+            )
+            if shard is not None:  # brokers of earlier releases, in the same cluster, name none
+                self._check(call, shard, epoch)
+            return await self.answers[call](values, body)
         except MilepostError as error:
             return {"error": type(error).__name__, "text": str(error)}, b""
         except Exception as error:
@@ -188,7 +207,7 @@ async def _alive(values: Doc, body: bytes) -> Answer:
 
 
 async def ask_at(
-    where: tuple[str, int],
+    where: Where,
     number: int,
     secret: bytes,
     call: str,
@@ -199,7 +218,8 @@ async def ask_at(
     """What the worker of a shard answers at an address, whichever the shard's is by now."""
     try:
         async with asyncio.timeout(timeout_s):
-            said, _ = await exchanged(where, secret, {"call": call, **values}, b"", tls)
+            values = _meant(number, where, call, values)
+            said, _ = await exchanged(where, secret, values, b"", tls)
     except UNANSWERED as error:
         raise unanswered(number, error) from None
     if "error" in said:
@@ -207,13 +227,18 @@ async def ask_at(
     return said
 
 
+def _meant(shard: int, where: Where, call: str, values: Doc) -> Doc:
+    """What is said in a call, with the process that it is for."""
+    return {"call": call, "shard": shard, "epoch": where.epoch, **values}
+
+
 async def exchanged(
-    where: tuple[str, int], secret: bytes, values: Doc, body: bytes, tls: LinkTls | None = None
+    where: Where, secret: bytes, values: Doc, body: bytes, tls: LinkTls | None = None
 ) -> Answer:
     """One call and its answer, over a connection of its own."""
     context = None if tls is None else tls.client()
     try:
-        reader, writer = await asyncio.open_connection(*where, ssl=context)
+        reader, writer = await asyncio.open_connection(where.host, where.port, ssl=context)
     except OSError as error:
         raise NotReached(error) from error
     try:

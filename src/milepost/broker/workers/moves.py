@@ -43,7 +43,7 @@ async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[
     if wanted and not away:
         raise PreconditionFailed(f"broker {destination!r} serves all of it already")
     for shard in away:
-        question = {"fetch": shard, "stays": True}
+        question = {"fetch": shard, "stays": True, "to": to.broker}
         place = workers.place
         await hail.ask(to.host, to.hail_port, place.secret, question, place.tls)
         await arrived(placement, shard, to)

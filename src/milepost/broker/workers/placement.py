@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from milepost.broker.directory.bundles import hash_of
 from milepost.broker.transactions.coordinator import is_coordinator_topic
+from milepost.broker.workers.link import Where
 from milepost.errors import ServiceNotReady, ShardAway
 from milepost.positions.names import TopicName
 from milepost.storage.cluster.notice import Notice
@@ -92,10 +93,10 @@ class Shards(ABC):
         """Where the process listens that has a topic."""
         return self.address(self.shard_of(name))
 
-    def link_of(self, shard: int) -> tuple[str, int]:
+    def link_of(self, shard: int) -> Where:
         """Where the process of a shard listens for the others."""
         address = self.address(shard)
-        return address.host or LINK_HOST, address.link_port
+        return Where(address.host or LINK_HOST, address.link_port)
 
     def check(self, name: TopicName) -> None:
         """Refuse a topic of another process, so that the client looks it up again."""
@@ -162,12 +163,12 @@ class ClusterPlacement(Shards):
             raise ShardAway(f"shard {shard} has no broker just now: try again")
         return served
 
-    def link_of(self, shard: int) -> tuple[str, int]:
+    def link_of(self, shard: int) -> Where:
         """As of any; for the own shard, where its next owner listens."""
         if shard == self.own and self.is_served_by(shard, self._broker):
             raise ShardAway(f"shard {shard} is on its way to another broker: try again")
         seat = self.owner(shard).seat
-        return seat.host or LINK_HOST, seat.link_port
+        return Where(seat.host or LINK_HOST, seat.link_port, seat.epoch)
 
     def is_served_by(self, shard: int, broker: str) -> bool:
         """Does the agent know that a broker serves a shard?"""

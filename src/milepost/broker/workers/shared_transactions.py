@@ -278,15 +278,36 @@ class SharedTransactions:
             before = coordinator.outcome_of(txn_id)
             if before not in (None, outcome):
                 return coordinator.contradiction(txn_id, before)
-            if (book := coordinator.book(txn_id.most)) is not None:
-                book.remember(txn_id.least, outcome)
-            return None
+            if before is outcome:
+                return None
+            # That there is nothing to carry out counts only if this process still has the shard: one that
+            # was paused while another took the shard over cannot write that the transaction has ended.
+            await self._service.make_ready(txn_id.most)
         answer: asyncio.Future[MilepostError | None] = self._loop.create_future()
         try:
+            if not coordinator.is_open(txn_id):
+                self._remember(txn_id, outcome, partial(_settle, answer))
+                return await answer
             self._service.end(txn_id, outcome, partial(_settle, answer))
         except MilepostError as error:
             return error
         return await answer
+
+    def _remember(self, txn_id: TxnId, outcome: Outcome, done: Done) -> None:
+        """A transaction that has no part here has ended; `done` is called when that is durable. A request to
+        take part that comes later is refused."""
+        book = self._service.coordinator.book(txn_id.most)
+        assert book is not None, f"there is no book for {txn_id}"
+
+        def heard(error: MilepostError | None) -> None:
+            if error is None and txn_id.least in book.open:  # the request was faster than the disk
+                error = ServiceNotReady(f"transaction {txn_id} has a part here since")
+            elif error is None:
+                book.remember(txn_id.least, outcome)
+            done(error)
+
+        fact = book.end_fact_of(txn_id.least, outcome)
+        self._service.fact(book, fact, heard, undo=lambda: None)
 
     async def _answer_ask(self, said: Doc, body: bytes) -> Answer:
         coordinator, ended = self._service.coordinator, []

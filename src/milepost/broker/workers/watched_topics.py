@@ -88,7 +88,7 @@ class WatchedTopics:
         known = self._known.setdefault(shard, {})
         if namespace not in known:
             values = {"namespace": namespace, "mode": "PERSISTENT"}
-            said, _ = await self._workers.link.ask(shard, "topics", values)
+            said, _ = await self._workers.ask_served(shard, "topics", values)
             if (
                 namespace not in known
             ):  # else another client has asked too, and changes were heard since

@@ -20,7 +20,7 @@ from milepost.broker.workers.gate import Gate
 from milepost.broker.workers.link import TIMEOUT_S, Answer, Link
 from milepost.broker.workers.link import Doc as Values
 from milepost.broker.workers.placement import Shards
-from milepost.errors import AlreadyExists, MilepostError, ServiceNotReady
+from milepost.errors import AlreadyExists, MilepostError, ServiceNotReady, ShardAway
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog.catalog import ChangeCatalog
 from milepost.storage.cluster.link_tls import LinkTls
@@ -42,6 +42,8 @@ ATTEMPT_S: Final = 1.0
 OWNED_S: Final = 5.0
 # Between two looks who has a shard.
 GLANCE_S: Final = 0.05
+# Calls that are about the process, and not about what its shard has.
+OF_PROCESS: Final = frozenset({"alive", "hand_over", "handed_over"})
 
 
 class SharedRegistry(ChangeCatalog, Protocol):
@@ -100,7 +102,9 @@ class Workers:
         self.place = place
         self.placement = place.placement
         self.gate = Gate(place.placement.own)
-        self.link = Link(place.placement.link_of, place.secret, self._unexpected, place.tls)
+        self.link = Link(
+            place.placement.link_of, place.secret, self._unexpected, self._check, place.tls
+        )
         self.registry: SharedRegistry = (
             Registry(place.data, self._tell) if open_registry is None else open_registry(self._tell)
         )
@@ -132,6 +136,26 @@ class Workers:
                     await asyncio.sleep(GLANCE_S)
         raise refusal
 
+    async def ask_served(self, shard: int, call: str, values: Values) -> Answer:
+        """What the worker of a shard answers; one that is on its way to another broker is waited for. Calls
+        that were not begun are asked again, and no others."""
+        assert self._broker is not None, "it asks before the broker is there"
+        clock = self._broker.clock
+        until = clock.monotonic() + OWNED_S
+        while True:
+            try:
+                return await self.link.ask(shard, call, values)
+            except ShardAway:
+                if clock.monotonic() >= until:
+                    raise
+            await asyncio.sleep(GLANCE_S)
+
+    async def ask_others(self, call: str, values: Values) -> list[Answer]:
+        """The same of all others, at once; each of them has to answer."""
+        return await asyncio.gather(
+            *(self.ask_served(shard, call, values) for shard in self.placement.others)
+        )
+
     async def owned(self, shard: int) -> None:
         """Return when the shard has a worker, or after a while: a client that is told to come again waits
         longer each time."""
@@ -151,6 +175,16 @@ class Workers:
             with suppress(asyncio.CancelledError):
                 await self._watching
         self.registry.close()
+
+    def _check(self, call: str, shard: int, epoch: int) -> None:
+        """Refuse a call that is meant for another process: that of another shard, of a later claim of this
+        one, or the next owner's while the shard is on its way there. What this process knows is another
+        shard's, or old: "I have none of it" would be believed."""
+        assert self._broker is not None, "asked before the broker was there"
+        if shard != self.number or epoch > self._broker.engine.epoch:
+            raise ShardAway(f"shard {shard} is served elsewhere: try again")
+        if call not in OF_PROCESS:
+            self.gate.check()
 
     def _unexpected(self, where: str, error: BaseException) -> None:
         assert self._broker is not None, "asked before the broker was there"
@@ -223,7 +257,7 @@ async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
     await broker.directory.mark_deletion(name, workers.number)
     try:
         for number in workers.placement.others:
-            said, _ = await workers.link.ask(number, "uses", {"namespace": str(name)})
+            said, _ = await workers.ask_served(number, "uses", {"namespace": str(name)})
             if said["used"]:
                 raise AlreadyExists(f"namespace {name} still has topics")
         await broker.directory.delete_namespace(name)

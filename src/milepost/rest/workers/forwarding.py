@@ -93,10 +93,6 @@ class Forwarding:
 
     async def _answer(self, document: Doc, body: bytes) -> LinkAnswer:
         """A request that another worker has taken."""
-        if (
-            document["shard"] != self._workers.number
-        ):  # it looked up a port that is another's by now
-            raise ShardAway(f"shard {document['shard']} is served elsewhere: try again")
         with self._workers.gate:
             answer = await answer_of(self._whole, scope_of(document), body)
         return answer.document(), answer.body
@@ -198,7 +194,7 @@ class Forwarding:
         if number == self._workers.number and gate.is_open:
             with gate:
                 return await answer_of(self._whole, scope_of(document_of(scope)), body)
-        link, document = self._workers.link, {"shard": number, **document_of(scope)}
+        link, document = self._workers.link, document_of(scope)
         if timeout_s is None:
             said = await link.ask_while_alive(number, "http", document, body, TIMEOUT_S)
         else:

@@ -187,7 +187,7 @@ class Agent:
         try:
             if notice is None:
                 raise ServiceNotReady(f"broker {order.broker} is gone")
-            values = {"fetch": order.shard}
+            values = {"fetch": order.shard, "to": notice.broker}
             await hail.ask(notice.host, notice.hail_port, self._secret, values, self._tls)
         except ServiceNotReady as error:
             logger.info("shard %d is not fetched: %s", order.shard, error)
@@ -197,6 +197,12 @@ class Agent:
     async def _answer(self, question: hail.Doc) -> hail.Doc:
         """Another broker, or an operator, wants a shard to be served here."""
         shard = question.get("fetch")
+        # Ports are used again: the broker that asks may have meant the one that listened here before.
+        # A broker of an earlier release does not say which one it means.
+        if (meant := question.get("to", self._member.name)) != self._member.name:
+            raise ServiceNotReady(
+                f"broker {meant} is gone; broker {self._member.name} has its port"
+            )
         if not isinstance(shard, int):
             raise ServiceNotReady(f"broker {self._member.name} does not understand {question}")
         stays = question.get("stays") is True

@@ -12,9 +12,10 @@ from stage.worker_group import WorkerGroup, worker_group
 
 from milepost.broker.workers import hand_over
 from milepost.broker.workers.hand_over import HandOver
+from milepost.broker.workers.link import ask_at
 from milepost.broker.workers.placement import Address, ClusterPlacement
 from milepost.broker.workers.workers import ClusterSeat, Place
-from milepost.errors import ServiceNotReady
+from milepost.errors import ServiceNotReady, ShardAway
 from milepost.positions.names import TopicName
 from milepost.storage.cluster import owners
 from milepost.storage.cluster.load import SharedLoads
@@ -68,6 +69,36 @@ def test_a_shard_is_handed_over_once_and_topics_are_refused_meanwhile(tmp_path: 
         assert not side.handing.is_over.is_set()
         assert await side.call("handed_over") == {}
         assert side.handing.is_over.is_set()
+
+    run(tmp_path, play)
+
+
+def test_what_others_ask_of_the_shard_is_refused_from_then_on(tmp_path: Path) -> None:
+    """The next owner knows more: "there is no such topic" and "that has ended" would be believed."""
+
+    async def play(side: Side) -> None:
+        workers = side.broker.workers
+        assert workers is not None
+        asked = sorted(workers.link.answers.keys() - {"alive", "hand_over", "handed_over", "http"})
+        await side.call("hand_over")
+        for call in asked:
+            with pytest.raises(ShardAway, match="shard 0 is on its way to another broker"):
+                await workers.link.ask(0, call, {})
+        assert await workers.link.ask(0, "alive", {}) == ({}, b"")
+        assert await workers.link.ask(0, "handed_over", {}) == ({}, b"")
+
+    run(tmp_path, play)
+
+
+def test_a_process_of_an_earlier_claim_does_not_hand_the_shard_over(tmp_path: Path) -> None:
+    async def play(side: Side) -> None:
+        workers = side.broker.workers
+        assert workers is not None
+        later = workers.placement.link_of(0)._replace(epoch=side.broker.engine.epoch + 1)
+        with pytest.raises(ShardAway, match="shard 0 is served elsewhere"):
+            await ask_at(later, 0, workers.place.secret, "hand_over", dict(TO), WAIT_S)
+        assert not side.handing.is_under_way
+        assert side.told == []
 
     run(tmp_path, play)
 

@@ -10,10 +10,30 @@ import pytest
 
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.workers import link as link_module
-from milepost.broker.workers.link import CALLS_MAX, STRANGERS_MAX, Answer, Doc, Link
-from milepost.errors import NotAuthenticated, ServiceNotReady, TopicNotFound
+from milepost.broker.workers.link import (
+    CALLS_MAX,
+    STRANGERS_MAX,
+    Answer,
+    Check,
+    Doc,
+    Link,
+    Where,
+    ask_at,
+)
+from milepost.errors import NotAuthenticated, ServiceNotReady, ShardAway, TopicNotFound
 
 SECRET = bytes(32)
+EPOCH = 3
+
+
+def serving(number: int) -> Check:
+    """The check of a process that serves one shard, since one claim."""
+
+    def check(call: str, shard: int, epoch: int) -> None:
+        if (shard, epoch) != (number, EPOCH):
+            raise ShardAway(f"shard {shard} of claim {epoch} is served elsewhere")
+
+    return check
 
 
 def run(play: Callable[[Link, Link, list[str]], Awaitable[None]]) -> None:
@@ -21,11 +41,16 @@ def run(play: Callable[[Link, Link, list[str]], Awaitable[None]]) -> None:
 
     async def played() -> None:
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        where = [one.getsockname() for one in sockets]
+        where = [Where(*one.getsockname(), epoch=EPOCH) for one in sockets]
         unforeseen: list[str] = []
         links = [
-            Link(where.__getitem__, SECRET, lambda where, _: unforeseen.append(where))
-            for _ in range(2)
+            Link(
+                where.__getitem__,
+                SECRET,
+                lambda where, _: unforeseen.append(where),
+                serving(number),
+            )
+            for number in range(2)
         ]
         for link, sock in zip(links, sockets, strict=True):
             sock.setblocking(False)
@@ -48,8 +73,7 @@ def test_a_call_is_answered_with_values_and_bytes() -> None:
         other.answers["echo"] = one.answers["echo"] = echo
         large = b"ab" * 1_000_000
         assert await one.ask(1, "echo", {"a": "ü"}, large) == ({"said": {"a": "ü"}}, large[::-1])
-        both = await one.ask_each([0, 1], "echo", {"n": 1})
-        assert both == [({"said": {"n": 1}}, b"")] * 2
+        assert await one.ask(0, "echo", {"n": 1}) == ({"said": {"n": 1}}, b"")
 
     run(play)
 
@@ -68,6 +92,45 @@ def test_a_refusal_is_raised_where_it_was_asked_as_what_it_was() -> None:
         with pytest.raises(NotAuthenticated, match="there is no token"):
             await one.ask(1, "stranger", {})
         assert unforeseen == []
+
+    run(play)
+
+
+def test_a_call_that_reaches_the_process_of_another_shard_or_claim_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is asked: a port is another process's by now."""
+    asked: list[str] = []
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        async def noted(said: Doc, body: bytes) -> Answer:
+            asked.append("noted")
+            return {}, b""
+
+        other.answers["note"] = noted
+        right = one._where(1)
+        monkeypatch.setattr(one, "_where", lambda number: right)
+        for call in ("note", "alive"):
+            with pytest.raises(ShardAway, match="shard 0 of claim 3 is served elsewhere"):
+                await one.ask(0, call, {})
+            with pytest.raises(ShardAway, match="shard 0 of claim 3 is served elsewhere"):
+                await ask_at(right, 0, SECRET, call, {}, 5)
+            with pytest.raises(ShardAway, match="shard 1 of claim 4 is served elsewhere"):
+                await ask_at(right._replace(epoch=4), 1, SECRET, call, {}, 5)
+        assert asked == unforeseen == []
+        await one.ask(1, "note", {})
+        assert asked == ["noted"]
+
+    run(play)
+
+
+def test_a_call_of_an_earlier_release_names_no_shard_and_is_answered() -> None:
+    """Brokers of a cluster are upgraded one at a time."""
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["echo"] = echo
+        said = await link_module.exchanged(one._where(1), SECRET, {"call": "echo", "n": 1}, b"ab")
+        assert said == ({"said": {"n": 1}}, b"ba")
 
     run(play)
 
@@ -105,10 +168,10 @@ def test_a_worker_that_is_gone_or_silent_is_named() -> None:
 def test_what_does_not_know_the_secret_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
     async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
         other.answers["echo"] = echo
-        wrong = Link(one._where, b"\1" * 32, lambda where, _: unforeseen.append(where))
+        wrong = Link(one._where, b"\1" * 32, lambda where, _: unforeseen.append(where), serving(0))
         with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
             await wrong.ask(1, "echo", {})
-        reader, writer = await asyncio.open_connection(*one._where(1))
+        reader, writer = await asyncio.open_connection(*one._where(1)[:2])
         writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert await reader.read() == b""
         writer.close()
@@ -157,8 +220,9 @@ def test_strangers_that_say_nothing_are_not_kept_in_any_number(
 
     async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
         other.answers["echo"] = echo
-        silent = [await asyncio.open_connection(*one._where(1)) for _ in range(STRANGERS_MAX)]
-        reader, writer = await asyncio.open_connection(*one._where(1))
+        where = one._where(1)[:2]
+        silent = [await asyncio.open_connection(*where) for _ in range(STRANGERS_MAX)]
+        reader, writer = await asyncio.open_connection(*where)
         async with asyncio.timeout(5):
             assert await reader.read() == b""
         for _, line in (*silent, (reader, writer)):

@@ -74,7 +74,7 @@ def test_a_shard_of_a_cluster_is_looked_up_and_may_be_without_a_broker(tmp_path:
     two = one._replace(broker="two", shards={2: Seat(4, "i", 6652, 6653, 7652)})
     owners.write(tmp_path, [two, one])
     assert here.address(2) == Address(6652, 6653, 7652, "i")
-    assert here.link_of(2) == ("i", 7652)
+    assert here.link_of(2) == ("i", 7652, 4)
     assert here.near == [0, 1]
     assert here.is_served(2)
     assert here.is_served_by(2, "two")

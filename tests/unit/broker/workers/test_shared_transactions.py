@@ -21,6 +21,7 @@ from milepost.errors import (
     CorruptData,
     InvalidTransactionStatus,
     MilepostError,
+    PersistenceError,
     ServiceNotReady,
     TopicNotFound,
     TransactionNotFound,
@@ -75,8 +76,7 @@ class Scene:
                 await asyncio.sleep(0.01)  # sleep: between two looks
 
     async def restart(self, number: int) -> None:
-        await self.group.stop(number)
-        await self.group.start(number)
+        await self.group.restart(number)
 
     def refuse(self, number: int, call: str, error: MilepostError) -> Callable[[], None]:
         """Let a worker refuse a call; what is returned lets it answer again."""
@@ -205,6 +205,32 @@ def test_what_is_decided_is_told_by_the_next_process(
     run(tmp_path, play)
 
 
+def test_the_process_of_another_shard_is_not_believed_that_it_has_carried_an_end_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The port of worker 1 is another process's by now, which has no part of the transaction."""
+    caplog.set_level("INFO")
+
+    async def play(scene: Scene) -> None:
+        answer_again = scene.refuse(1, "txn_end", ServiceNotReady("away"))
+        answer = scene.end(COMMIT)
+        await scene.until(0, "visible")
+        with monkeypatch.context() as patched:
+            there = scene.group.brokers[0].workers
+            assert there is not None
+            patched.setattr(there.link, "_where", lambda number: there.placement.link_of(0))
+            async with asyncio.timeout(WAIT_S):
+                while "shard 1 is served elsewhere" not in caplog.text and not answer.done():
+                    await asyncio.sleep(0.01)  # sleep: between two looks
+            assert not answer.done()
+            assert scene.group.brokers[0].transactions.coordinator.untold
+        answer_again()
+        assert await asyncio.wait_for(answer, WAIT_S) is None
+        assert await scene.found(1) == "visible"
+
+    run(tmp_path, play)
+
+
 def test_a_worker_with_a_guest_is_started_again(tmp_path: Path) -> None:
     async def play(scene: Scene) -> None:
         await scene.restart(1)
@@ -320,6 +346,71 @@ def test_a_request_that_comes_behind_the_end_itself_is_refused(tmp_path: Path) -
         assert said == {"carried": [txn_id.least], "refused": ""}
         with pytest.raises(InvalidTransactionStatus):
             await scene.shared(0).join(txn, [TopicName.parse(scene.topics[1])], [])
+
+    run(tmp_path, play)
+
+
+def test_an_end_of_which_a_worker_knows_nothing_is_remembered_by_the_next_process(
+    tmp_path: Path,
+) -> None:
+    async def play(scene: Scene) -> None:
+        txn_id = await opened(scene.group)
+        ends = {"coordinator": 0, "ends": [[txn_id.least, int(ABORT)]]}
+        for _ in range(2):
+            said, _ = await scene.shared(1)._answer_end(ends, b"")
+            assert said == {"carried": [txn_id.least], "refused": ""}
+            scene.group.cut(1)
+            await scene.restart(1)
+        txn = scene.group.brokers[0].transactions.coordinator.find(txn_id)
+        with pytest.raises(InvalidTransactionStatus):
+            await scene.shared(0).join(txn, [TopicName.parse(scene.topics[1])], [])
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_a_process_that_can_write_no_more_is_not_believed_that_it_has_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome
+) -> None:
+    """It was paused while another broker took its shard over, and the transaction joined there."""
+
+    async def play(scene: Scene) -> None:
+        unknown = scene.txn_id.least + 5
+        ends = {"coordinator": 0, "ends": [[unknown, int(outcome)]]}
+
+        def gather(state_id: int, fact: bytes, done: Callable[..., None]) -> None:
+            done(PersistenceError("the journal is sealed"))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(scene.group.brokers[1].store, "gather", gather)
+            for _ in range(2):
+                said, _ = await scene.shared(1)._answer_end(ends, b"")
+                assert said == {"carried": [], "refused": "the journal is sealed"}
+        said, _ = await scene.shared(1)._answer_end(ends, b"")
+        assert said == {"carried": [unknown], "refused": ""}
+
+    run(tmp_path, play)
+
+
+def test_an_end_that_meets_the_request_to_take_part_is_told_again(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        service, txn_id = scene.group.brokers[1].transactions, TxnId(0, scene.txn_id.least + 5)
+        ends = {"coordinator": 0, "ends": [[txn_id.least, int(COMMIT)]]}
+        shared = scene.shared(1)
+        real = shared._remember
+
+        def remember(txn_id: TxnId, outcome: Outcome, done: Callable[..., None]) -> None:
+            real(txn_id, outcome, done)
+            service.coordinator.guests[0].admit(
+                txn_id.least, timeout_ms=60_000, now_ms=0, now_s=0, owner=None
+            )
+
+        shared._remember = remember  # type: ignore[method-assign]
+        said, _ = await scene.shared(1)._answer_end(ends, b"")
+        assert said["carried"] == []
+        said, _ = await scene.shared(1)._answer_end(ends, b"")
+        assert said["carried"] == [txn_id.least]
+        assert not service.coordinator.is_open(txn_id)
 
     run(tmp_path, play)
 

@@ -26,6 +26,7 @@ from milepost.errors import (
     NotFound,
     SchemaNotFound,
     ServiceNotReady,
+    ShardAway,
     TooManyRequests,
     TopicNotFound,
     TransactionCoordinatorNotFound,
@@ -267,6 +268,36 @@ def test_a_question_to_an_owner_that_is_away_is_asked_again(
         monkeypatch.setattr(workers, "TIMEOUT_S", 0.1)
         with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
             await calls.partitions(group.brokers[0], name, create=False)
+
+    run(tmp_path, play)
+
+
+def test_a_shard_on_its_way_to_another_broker_is_waited_for_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        there, broker = group.brokers[1].workers, group.brokers[0]
+        assert there is not None
+        (name,) = group.names(1, 1)
+        await group.brokers[1].topic(TopicName.parse(name))
+        await there.gate.close()
+        asking = [
+            asyncio.ensure_future(calls.topics(broker, "public/default", "ALL")),
+            asyncio.ensure_future(
+                calls.count_elsewhere(broker, NamespaceName.parse("public/default"))
+            ),
+            asyncio.ensure_future(delete_namespace(broker, NamespaceName.parse("public/default"))),
+        ]
+        await asyncio.sleep(0.2)  # sleep: some attempts
+        assert not any(one.done() for one in asking)
+        there.gate.is_open = True
+        topics, count, deleted = await asyncio.gather(*asking, return_exceptions=True)
+        assert (topics, count) == ([name], 1)
+        assert isinstance(deleted, AlreadyExists)
+        await there.gate.close()
+        monkeypatch.setattr(workers, "OWNED_S", 0.0)
+        with pytest.raises(ShardAway):
+            await calls.topics(broker, "public/default", "ALL")
 
     run(tmp_path, play)
 

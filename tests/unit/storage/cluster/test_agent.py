@@ -182,6 +182,7 @@ def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
             (SECRET, {"fetch": 0}, "broker a has shard 0"),
             (SECRET, {"fetch": 7}, "there is no shard 7"),
             (SECRET, {"fetch": "1"}, "does not understand"),
+            (SECRET, {"fetch": 1, "to": "c"}, "broker c is gone; broker a has its port"),
             (SECRET, {}, "does not understand"),
         ):
             with pytest.raises(ServiceNotReady, match=told):
@@ -191,7 +192,7 @@ def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
             writer.write(line)
             assert await reader.read() == b""
             writer.close()
-        answer = await hail.ask("127.0.0.1", port, SECRET, {"fetch": 1})
+        answer = await hail.ask("127.0.0.1", port, SECRET, {"fetch": 1, "to": "a"})
         assert answer == {"broker": "a"}
         await until(lambda: one.orders[-1] == Fetch(1))
 
