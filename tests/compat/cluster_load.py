@@ -102,11 +102,11 @@ class Load:
 
     def publish(self, name: str) -> None:
         # Without a first number this client begins again at 0 when it reconnects before its first receipt,
-        # and deduplication takes what it sends then for what it sent before.
+        # and deduplication takes what it sends then for what it sent before. The wheel takes 0 for none.
         producer = self.client.create_producer(
             name,
             producer_name="p",
-            initial_sequence_id=0,
+            initial_sequence_id=1,
             send_timeout_millis=0,
             block_if_queue_full=True,
         )

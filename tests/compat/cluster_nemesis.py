@@ -43,6 +43,8 @@ class Nemesis:
         self.done: Counter[str] = Counter()
         self.failures: list[str] = []
         self._asleep: BrokerProcess | None = None
+        # It was killed or stopped, and has not said yet that it is up: nothing can be asked of it.
+        self._starting: BrokerProcess | None = None
         """The broker that sleeps for long: it is killed, perhaps, and nothing else."""
         self._turn = threading.Lock()  # no broker is put to sleep while another fault chooses one
 
@@ -84,8 +86,9 @@ class Nemesis:
             raise
 
     def victim(self) -> BrokerProcess:
-        awake = [one for one in self.cluster.brokers if one.is_running and one is not self._asleep]
-        return self.random.choice(awake)
+        spared = (self._asleep, self._starting)
+        there = [one for one in self.cluster.brokers if one.is_running and one not in spared]
+        return self.random.choice(there)
 
     def rest(self, low: float, high: float) -> None:
         time.sleep(self.random.uniform(low, high))  # sleep: how long a fault lasts
@@ -94,18 +97,20 @@ class Nemesis:
 
     def kill(self) -> None:
         with self._turn:
-            broker = self.victim()
+            broker = self._starting = self.victim()
             self.cluster.kill(broker)
         self.rest(0, 3)
         broker.start()
+        self._starting = None
 
     def drain(self) -> None:
         """SIGTERM: its shards move to the others, and it ends in good order."""
         with self._turn:
-            broker = self.victim()
+            broker = self._starting = self.victim()
             broker.stop()
         self.rest(0, 1)
         broker.start()
+        self._starting = None
 
     def kill_process(self) -> None:
         """Of one shard."""

@@ -92,8 +92,13 @@ class Consumer:
 
     def hear_moves(self) -> None:
         """Take what came up to the last word that the cursor was moved: a consumer that is told so holds
-        nothing any more, and another one may get it."""
+        nothing any more, and another one may get it. So it is with a connection that the broker has ended,
+        whose client shows nothing of what it had not taken."""
         self._inbox += self.client.take()
+        if self.client.is_lost:
+            self._inbox = [one for one in self._inbox if not isinstance(one, Delivery)]
+            self.hear()
+            return
         moves = [at for at, one in enumerate(self._inbox) if isinstance(one, _MOVES)]
         if moves:
             came, self._inbox = self._inbox[: moves[-1] + 1], self._inbox[moves[-1] + 1 :]
@@ -228,6 +233,13 @@ class Consumer:
                 pending = pending.without(number)
             ids = [ids[at]]
             acked[0].ack_set.extend(pending.to_ack_words())
+        elif held.size > 1 and source is self.old:
+            # Late as it is, it may not speak for messages of the batch that come only now, behind a seek: of
+            # the whole entry an ack would, and no broker could tell.
+            pending = AckSet.full(held.size)
+            for _, _, number in ids:
+                pending = pending.without(number)
+            acked[0].ack_set.extend(pending.to_ack_words())
         if cumulative:
             acked, ids = acked[-1:], ids[-1:]
         fields: dict[str, Any] = {**self.group, "ids": ids, "cumulative": cumulative}
@@ -281,11 +293,28 @@ class Consumer:
         """Operations of the history that have no answer yet."""
         return [*self._asked.values(), *self._seeks.values()]
 
+    def _tell_unread(self) -> None:
+        """Write down what the broker has sent since it last moved the cursor, and the client has not read.
+        An ack does not say of which delivery it is: behind this one, an ack of an older one counts, and the
+        broker alone knows that there was this one. No key is told, for nobody saw in which order it came."""
+        unread = self._inbox + self.client.take_unread()
+        moves = [
+            at
+            for at, one in enumerate(unread)
+            if isinstance(one, _MOVES) or getattr(one, "request_id", None) in self._seeks
+        ]
+        held, self.held, self.has_keys = self.held, [], False
+        for one in unread[moves[-1] + 1 if moves else 0 :]:
+            if isinstance(one, Delivery):
+                self._delivered(one)
+        self.held = held
+
     def leave(self) -> None:
         """The connection is gone; what has no answer will have none."""
         for n in self.pending():
             self.refused.add(n)
             self.history.unknown(n)
+        self._tell_unread()
         self._asked.clear()
         self._seeks.clear()
         self.is_closed = True

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -91,7 +92,7 @@ class BrokerCuts:
         key = pair, host, port
         if key not in self._forwarders:
             made = self._forwarders[key] = _Forwarder(self, pair, host, port)
-            await made.listen()
+            made.listen()
             if is_hail:
                 made.follow()
             if pair in self._refused:
@@ -130,7 +131,7 @@ class BrokerCuts:
                         self.faults["refused"] += 1
                         one.refuse()
                     else:
-                        await one.listen()
+                        one.listen()
 
     def _do(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -143,20 +144,35 @@ class _Forwarder:
         self._cuts = cuts
         self._pair = pair
         self._to = host, port
-        self._server: asyncio.Server | None = None
+        # Not a server of asyncio: one that closes right behind an accept forgets what it accepted.
+        self._listening: socket.socket | None = None
         self._following: asyncio.Task[None] | None = None
         self._is_gone = False
         self.port = 0
 
-    async def listen(self) -> None:
-        if self._server is None and not self._is_gone:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
+    def listen(self) -> None:
+        if self._listening is None and not self._is_gone:
+            self._listening = socket.create_server(("127.0.0.1", self.port))
+            self._listening.setblocking(False)
+            self.port = self._listening.getsockname()[1]
+            asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        try:
+            accepted, _ = self._listening.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # whoever came is gone
+        accepted.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._serve(accepted))
+        self._cuts.tasks.add(task)
+        task.add_done_callback(self._cuts.tasks.discard)
 
     def refuse(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
 
     def follow(self) -> None:
         """Refuse for good when the broker does: others take its shards over then."""
@@ -174,25 +190,27 @@ class _Forwarder:
             except OSError:
                 continue  # out of descriptors, or the like
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers = [writer]
-        task = asyncio.current_task()
-        assert task is not None
-        self._cuts.tasks.add(task)
-        task.add_done_callback(self._cuts.tasks.discard)
+    async def _serve(self, accepted: socket.socket) -> None:
+        writers: list[asyncio.StreamWriter] = []
         try:
+            reader, writer = await asyncio.open_connection(sock=accepted)
+            writers.append(writer)
             await self._pass()
             far_reader, far_writer = await asyncio.open_connection(*self._to)
             writers.append(far_writer)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._carry(reader, far_writer))
                 group.create_task(self._carry(far_reader, writer))
-        except* OSError:
-            for one in writers:
-                one.transport.abort()
-        finally:
             for one in writers:
                 one.close()
+        except* OSError:
+            pass  # one of the two is gone: so is the other, for its peer
+        finally:
+            for one in writers:
+                if not one.is_closing():
+                    one.transport.abort()
+            if not writers:
+                accepted.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(PIECE):

@@ -238,6 +238,13 @@ class Loopback(_Record):
         """Does the broker take what the client sends?"""
         return self._is_read
 
+    def take_unread(self) -> list[Any]:
+        """What a client that is about to hang up has not taken, or not even read. The broker does not learn
+        that it was read."""
+        data, self._unsent = bytes(self._unsent), bytearray()
+        self._hear(data)
+        return self.take()
+
     def hang_up(self) -> None:
         """The connection is gone, without a word."""
         self._unsent.clear()

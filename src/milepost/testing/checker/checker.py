@@ -226,6 +226,8 @@ class Checker:
         if self._has_started:
             self._life += 1
             self._life_lines.append(line)
+            for subscription in self._subscriptions.values():
+                subscription.broker_started(line)
         self._has_started = True
         self._opened.clear()
 

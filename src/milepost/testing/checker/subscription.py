@@ -26,6 +26,10 @@ class Seek:
         """Above `index` where the target moves while it is asked for: the end."""
         self.invoked = invoked
         self.answered = 0
+        self.given_up = False
+        """Its answer will not come any more."""
+        self.settled = 0
+        """Where its outcome is certain to stand: its answer, or the start of the next broker."""
 
 
 class Given(NamedTuple):
@@ -82,7 +86,11 @@ class Subscription:
         """Messages with keys that were received and not acked: key and consumer."""
         self._holders: dict[str, dict[str, int]] = {}
         """By key: consumers, and how many of its messages each holds."""
-        self._newest_of_key: dict[str, tuple[int, int]] = {}
+        self._newest_of_key: dict[str, tuple[int, int, int]] = {}
+        """By key: the highest index that came first, in which line, and behind which line it was sent. Behind
+        a seek that went back, the highest since then."""
+        self._moves: list[Seek] = []
+        """Every seek that may have moved the cursor, ever."""
         self._mark: tuple[int, int] | None = None
         self.undone: list[Undone] = []
 
@@ -116,6 +124,12 @@ class Subscription:
         self._hold_nothing()
         for session in self.sessions.values():
             session.ordered = False
+
+    def broker_started(self, line: int) -> None:
+        """A seek that had no answer from the broker before has held, or never will."""
+        for one in self._moves:
+            if one.given_up and not one.settled:
+                one.settled = line
 
     def activate(self, line: int, by: str) -> None:
         if self.active is not None and self.active[0] != by:
@@ -231,16 +245,19 @@ class Subscription:
         last: int = event.get("last", index)
         asked = Seek(event["op"], event["by"], index, last, line)
         self._seeks.append(asked)
+        self._moves.append(asked)
         self._hold_nothing()
         return asked
 
     def seek_ended(self, line: int, event: Event, asked: Seek) -> None:
         if event["is"] == "fail":
             self._seeks = [one for one in self._seeks if one is not asked]
+            self._moves.remove(asked)
         self._hold_nothing()
         if event["is"] != "ok":
+            asked.given_up = True
             return
-        asked.answered = line
+        asked.answered = asked.settled = line
         asked.last = max(event.get("last", 0), asked.last)
         # Seeks of one consumer are obeyed in their order; those that were over are over.
         self._seeks = [
@@ -285,7 +302,7 @@ class Subscription:
         if session.ordered and index >= 0:
             self._check_order(line, session, index)
         if (key := event.get("key")) is not None:
-            self._check_key(line, event.get("by", ""), key, number, index)
+            self._check_key(line, event.get("by", ""), key, number, index, sent_after)
         self._delivered[number] = line
         self._sent[number] = sent_after
 
@@ -410,7 +427,9 @@ class Subscription:
                 self.verdict.add("skipped", text, told, session.last_line, line)
         session.last_index, session.last_line = index, line
 
-    def _check_key(self, line: int, by: str, key: str, number: int, index: int) -> None:
+    def _check_key(
+        self, line: int, by: str, key: str, number: int, index: int, sent_after: int
+    ) -> None:
         holders = self._holders.setdefault(key, {})
         for other in holders:
             if other != by:
@@ -418,16 +437,28 @@ class Subscription:
                 text = f"{other} still holds a message of key {key!r}, and {by} got another"
                 self.verdict.add("key-reorder", text, self._delivered[held], line)
                 break
-        newest, told = self._newest_of_key.get(key, (-1, 0))
+        newest, told, newest_sent = self._newest_of_key.get(key, (-1, 0, 0))
         if index >= 0 and not self._delivered[number]:
-            if index < newest and not self._targets:
+            if index > newest or self._may_have_gone_back(index, newest_sent):
+                self._newest_of_key[key] = index, line, sent_after
+            elif not self._may_have_moved(sent_after):
                 text = f"index {index} of key {key!r} came first behind index {newest}"
                 self.verdict.add("key-reorder", text, told, line)
-            if index > newest:
-                self._newest_of_key[key] = index, line
         if number not in self._held:
             self._held[number] = key, by
             holders[by] = holders.get(by, 0) + 1
+
+    def _may_have_moved(self, since: int) -> bool:
+        """A seek may have taken effect behind the line: what was sent before it is of another order."""
+        return any(not one.settled or one.settled > since for one in self._moves)
+
+    def _may_have_gone_back(self, index: int, since: int) -> bool:
+        """A seek to the index, or below it, may have taken effect behind the line. One that went further
+        excuses nothing, also when its broker ended before the answer: what is sent behind a seek that the
+        next broker does not know shows that it was sent before the seek was on disk."""
+        return any(
+            one.index <= index and (not one.settled or one.settled > since) for one in self._moves
+        )
 
     def _let_go(self, number: int) -> None:
         held = self._held.pop(number, None)

@@ -322,3 +322,54 @@ def test_an_ack_from_before_a_reset_is_late_however_late_its_answer_is_heard() -
     history.note("join", **{**group, "by": "d"}, mode="connection")
     history.note("receive", **{**got, "by": "d"})
     assert judge(history.lines()).anomalies == []
+
+
+def of_one_key(*events: Any) -> list[str]:
+    """The anomalies of a history of one key: whole numbers are received, others happen, each by its name."""
+    told: list[dict[str, Any]] = [{"history": 1}, {"op": "start"}]
+    for at in range(5):
+        publish = {"op": "publish", "n": at, "topic": "t", "message": f"m{at}", "by": "p"}
+        told += [
+            {"is": "invoke", **publish},
+            {"is": "ok", "n": at, "id": [1, at, -1], "index": at},
+        ]
+    group = {"topic": "t", "sub": "s", "by": "c"}
+    joins = {"op": "join", **group, "mode": "connection"}
+    told.append(joins)
+    for n, event in enumerate(events, 10):
+        if isinstance(event, int):
+            message = {"message": f"m{event}", "id": [1, event, -1], "index": event}
+            told.append({"op": "receive", **group, **message, "key": "k"})
+        elif event == "broker ends":
+            told += [{"op": "kill"}, {"op": "leave", **group}, {"op": "start"}, joins]
+        elif event == "comes again":
+            told += [{"op": "leave", **group}, joins]
+        else:
+            outcome, index = event
+            reset = {"op": "reset", "n": n, "topic": "t", "sub": "s", "by": "o", "index": index}
+            told += [{"is": "invoke", **reset}, {"is": outcome, "n": n}]
+    return [anomaly.name for anomaly in verdict_on(told).anomalies]
+
+
+@pytest.mark.parametrize("outcome", ["ok", "unknown"])
+def test_a_reset_back_lets_messages_of_a_key_come_behind_later_ones(outcome: str) -> None:
+    assert of_one_key(4, 2) == ["key-reorder"]
+    assert not of_one_key((outcome, 4), "comes again", 4, (outcome, 1), "comes again", 1, 2)
+    ends = "broker ends"
+    assert not of_one_key((outcome, 4), ends, 4, (outcome, 1), ends, 1, 2)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "unknown"])
+def test_behind_a_reset_the_order_of_a_key_is_judged_anew(outcome: str) -> None:
+    assert of_one_key(4, (outcome, 1), "broker ends", 1, 3, 2) == ["key-reorder"]
+    assert of_one_key((outcome, 1), "broker ends", 4, 2) == ["key-reorder"]
+
+
+def test_a_message_that_a_reset_skipped_does_not_come_behind_its_successors() -> None:
+    """The broker had sent them before its reset was on disk."""
+    assert of_one_key(0, ("unknown", 3), "comes again", 3, "broker ends", 1) == ["key-reorder"]
+    assert not of_one_key(0, ("unknown", 3), "broker ends", 1)
+
+
+def test_a_message_that_was_on_its_way_may_come_behind_a_reset() -> None:
+    assert not of_one_key(0, ("ok", 3), 3, 1)
