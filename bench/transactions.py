@@ -42,7 +42,8 @@ LARGE_EACH = 100
 LARGE, LARGE_FULL = 6720, 26_880
 LONE, LONE_FULL = 420, 1680
 COST_MAX = 1.3
-ROUNDS = 7
+# Many short turns: the speed of a shared machine changes by the second.
+ROUNDS = 21
 
 OPEN = 10_000
 OPEN_MIB_MAX = 64.0
