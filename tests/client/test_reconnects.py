@@ -10,7 +10,7 @@ import pytest
 
 import milepost.testing
 from client.harness import PULSAR_ADMIN_URL
-from client.stub import scripted
+from client.stub import Stub, scripted
 from milepost import errors
 from milepost.aio import Client
 from milepost.broker.operations.reset import Reset, Target, reset
@@ -18,6 +18,7 @@ from milepost.client.policies import ConsumerType, ProducerAccessMode
 from milepost.positions import MessageId, TopicName
 from milepost.testing.broker import BrokerForTest
 from milepost.testing.proxy import Proxy
+from milepost.wire import pulsar_pb2 as pb
 
 SOON = {"backoff_first_s": 0.005, "backoff_max_s": 0.05}
 
@@ -210,6 +211,53 @@ async def test_a_consumer_that_is_closed_as_soon_as_it_subscribes(topic: str) ->
             await asyncio.sleep(0.001)  # sleep: until the client hears of it
         assert (await consumer.get_last_message_id()).entry_id == 5
         assert len(stub.subscribes) == 5
+
+
+class Pondering(Stub):
+    """Takes its time over whoever wants to be opened again."""
+
+    def __init__(self, shared: Stub | None = None) -> None:
+        super().__init__(shared)
+        self.is_slow = False
+        self.opening: list[Any] = []
+        self.left: list[Any] = []
+
+    def answer(self, message: Any) -> None:
+        assert isinstance(self.shared, Pondering)
+        if isinstance(message, pb.CommandCloseConsumer | pb.CommandCloseProducer):
+            self.shared.left.append(message)
+        if self.shared.is_slow and isinstance(message, pb.CommandSubscribe | pb.CommandProducer):
+            self.shared.opening.append(message)
+        else:
+            super().answer(message)
+
+
+@pytest.mark.parametrize("by", ["close", "time"])
+@pytest.mark.parametrize("which", ["consumer", "producer"])
+async def test_who_gives_up_while_it_is_opened_takes_leave(topic: str, which: str, by: str) -> None:
+    """The broker has taken the request: it would keep a consumer or producer that nobody has, and refuse the
+    next one for its sake."""
+    patience_s = 30 if by == "close" else 1
+    options: dict[str, Any] = {"operation_timeout_seconds": patience_s}
+    async with scripted(Pondering, **options) as (client, stub):
+        if which == "consumer":
+            opened: Any = await client.subscribe(topic, "s")
+        else:
+            opened = await client.create_producer(topic, "p")
+        stub.is_slow = True
+        stub.hang_up()
+        while not stub.opening:
+            await asyncio.sleep(0.001)  # sleep: the client comes back
+        if by == "close":
+            await opened.close()
+        while not stub.left:
+            await asyncio.sleep(0.001)  # sleep: until its patience is over
+        stub.is_slow = False
+        name = f"{which}_id"
+        assert getattr(stub.left[0], name) == getattr(stub.opening[0], name)
+        if by == "time":
+            while not opened.is_connected():
+                await asyncio.sleep(0.001)  # sleep: it tries again
 
 
 @pytest.mark.parametrize("by_id", [False, True], ids=["message", "id"])

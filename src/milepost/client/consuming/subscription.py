@@ -161,9 +161,10 @@ class Subscription:
         """Send what is acked, leave, and be of no use any more."""
         if self.error is not None:
             return
-        connection = self._link.connection if self.is_connected else None
+        # Also one on which it is being opened: the broker would keep a consumer that nobody has.
+        connection = self._link.connection
         try:
-            if connection is not None:
+            if self.is_connected:
                 async with asyncio.timeout(self._context.operation_timeout_s):
                     await self.acks.drain()
         except TimeoutError:
@@ -245,6 +246,10 @@ class Subscription:
                     self._sought_on = connection
             if connection.consumers.get(self.consumer_id) is not self:
                 raise ConnectError(f"{self.topic} was closed while it was opened")
+        except Timeout:
+            # The broker may still take the request up, and then refuse others for the sake of this one.
+            self._leave(connection)
+            raise
         except BaseException:
             connection.consumers.pop(self.consumer_id, None)
             raise
@@ -274,10 +279,17 @@ class Subscription:
         """Leave and subscribe again: what the broker thinks of us is not known."""
         if self._link.connection is not connection or connection.error is not None:
             return
-        connection.consumers.pop(self.consumer_id, None)
-        left = connection.ask(pb.CommandCloseConsumer(consumer_id=self.consumer_id, request_id=0))
-        left.add_done_callback(_seen)
+        self._leave(connection)
         self.detached(connection, ConnectError("a seek was left open"), None)
+
+    def _leave(self, connection: Connection) -> None:
+        """Without waiting for the answer."""
+        connection.consumers.pop(self.consumer_id, None)
+        if connection.error is None:
+            left = connection.ask(
+                pb.CommandCloseConsumer(consumer_id=self.consumer_id, request_id=0)
+            )
+            left.add_done_callback(_seen)
 
     async def connection(self) -> Connection:
         """The connection on which we are subscribed, once we are."""

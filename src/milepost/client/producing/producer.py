@@ -132,9 +132,10 @@ class Producer:
         """Send what is batched, wait for receipts, leave; closing twice changes nothing."""
         if self._error is not None:
             return
-        connection = self._link.connection if self.is_connected() else None
+        # Also one on which it is being opened: the broker would keep a producer that nobody has.
+        connection = self._link.connection
         try:
-            if connection is not None:
+            if self.is_connected():
                 async with asyncio.timeout(self._context.operation_timeout_s):
                     await self.flush()
         except (TimeoutError, MilepostError) as error:
@@ -142,9 +143,9 @@ class Producer:
         finally:
             self._end(AlreadyClosed(f"the producer of {self._topic} is closed"))
             await self._link.close()
-            await self._leave(connection)
+            await self._part(connection)
 
-    async def _leave(self, connection: Connection | None) -> None:
+    async def _part(self, connection: Connection | None) -> None:
         if connection is None or connection.error is not None:
             return
         connection.producers.pop(self._id, None)
@@ -197,6 +198,10 @@ class Producer:
         try:
             # Another may have the topic for long: who asked to wait for it waits.
             answer = await connection.request(command, self._open_timeout_s())
+        except Timeout:
+            # The broker may still take the request up, and then refuse others for the sake of this one.
+            self._leave(connection)
+            raise
         except BaseException:
             connection.producers.pop(self._id, None)
             raise
@@ -225,10 +230,15 @@ class Producer:
         """Leave and come back: everything without a receipt is sent again, in order."""
         if self._link.connection is not connection:
             return
-        connection.producers.pop(self._id, None)
-        left = connection.ask(pb.CommandCloseProducer(producer_id=self._id, request_id=0))
-        left.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
+        self._leave(connection)
         self.detached(connection, reason, None)
+
+    def _leave(self, connection: Connection) -> None:
+        """Without waiting for the answer."""
+        connection.producers.pop(self._id, None)
+        if connection.error is None:
+            left = connection.ask(pb.CommandCloseProducer(producer_id=self._id, request_id=0))
+            left.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
 
     # -- send ----------------------------------------------------------------------------------------
 
