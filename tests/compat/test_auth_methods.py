@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,10 +52,20 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("auth")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with made(tmp_path_factory.mktemp("auth")) as world:
+        yield world
+
+
+@pytest.fixture
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One whose files a test may change."""
+    with made(tmp_path_factory.mktemp("changing")) as world:
+        yield world
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[World]:
     authority = Authority("Test authority")
     (folder / "ca.pem").write_bytes(authority.pem)
     (folder / "trusted.pem").write_bytes(authority.pem)
@@ -90,9 +101,9 @@ def tls(world: World) -> Iterator[Callable[..., pulsar.Client]]:
     """Clients that connect by TLS."""
     made: list[pulsar.Client] = []
 
-    def connect(authentication: Any = None, **options: Any) -> pulsar.Client:
-        url = f"pulsar+ssl://localhost:{world.broker.tls_port}"
-        given = {**world.options(authentication), "operation_timeout_seconds": 10, **options}
+    def connect(authentication: Any = None, to: World = world, **options: Any) -> pulsar.Client:
+        url = f"pulsar+ssl://localhost:{to.broker.tls_port}"
+        given = {**to.options(authentication), "operation_timeout_seconds": 10, **options}
         made.append(
             pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **given)
         )
@@ -215,38 +226,38 @@ def test_https_knows_the_certificate_too(world: World) -> None:
 
 
 def test_changed_passwords_and_certificates_are_taken_and_nobody_is_cut_off(
-    world: World, connect: Connect, tls: Connect, topic: str
+    changing: World, connect: Connect, tls: Connect, topic: str
 ) -> None:
-    old = world.certificate("old", world.authority.issue("root"))
-    client = tls(old)
+    old = changing.certificate("old", changing.authority.issue("root"))
+    client = tls(old, changing)
     producer = client.create_producer(topic)
     producer.send(b"before")
-    opened = _opened(world)
+    opened = _opened(changing)
     # Another authority for the broker and for its clients, and a user less.
     other = Authority("Newer authority")
-    other.issue("localhost", is_server=True).write(world.folder, "server")
-    (world.folder / "trusted.pem").write_bytes(other.pem)
-    kept = world.passwords.read_text()
-    world.passwords.write_text("\n".join(kept.splitlines()[1:]))
-    _wait(lambda: _is_new(world, other))
+    other.issue("localhost", is_server=True).write(changing.folder, "server")
+    (changing.folder / "trusted.pem").write_bytes(other.pem)
+    kept = changing.passwords.read_text()
+    changing.passwords.write_text("\n".join(kept.splitlines()[1:]))
+    _wait(lambda: _is_new(changing, other))
     producer.send(b"after")  # by the connection that it had
-    if not world.broker.worker_ports:  # looking at a worker's own port opens one
-        assert _opened(world) == opened
-    (world.folder / "newer.pem").write_bytes(other.pem)
-    newer = {"tls_trust_certs_file_path": str(world.folder / "newer.pem")}
-    _round_trip(tls(world.certificate("new", other.issue("root")), **newer), topic)
+    if not changing.broker.worker_ports:  # looking at a worker's own port opens one
+        assert _opened(changing) == opened
+    (changing.folder / "newer.pem").write_bytes(other.pem)
+    newer = {"tls_trust_certs_file_path": str(changing.folder / "newer.pem")}
+    _round_trip(tls(changing.certificate("new", other.issue("root")), changing, **newer), topic)
     with pytest.raises(pulsar.PulsarException):
-        tls(old, **newer, operation_timeout_seconds=3).create_producer(topic)
+        tls(old, changing, **newer, operation_timeout_seconds=3).create_producer(topic)
     with pytest.raises(pulsar.AuthenticationError):
         connect(
-            world.broker, authentication=pulsar.AuthenticationBasic("bob", "secret-b")
+            changing.broker, authentication=pulsar.AuthenticationBasic("bob", "secret-b")
         ).create_producer(topic)
     # A list of revoked certificates is a change like others.
     mallory = other.issue("root")
-    client = tls(world.certificate("mallory", mallory), **newer)
+    client = tls(changing.certificate("mallory", mallory), changing, **newer)
     client.create_producer(topic).close()
-    (world.folder / "trusted.pem").write_bytes(other.pem + other.revoke(mallory))
-    _wait(lambda: not _is_let_in(world, other, mallory))
+    (changing.folder / "trusted.pem").write_bytes(other.pem + other.revoke(mallory))
+    _wait(lambda: not _is_let_in(changing, other, mallory))
 
 
 def _opened(world: World) -> float:

@@ -92,6 +92,8 @@ def test_files_are_for_their_owner_only(serving: Serving, data: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_drains_and_exits_0(serving: Serving, number: int) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("these tests were started by nohup, which a broker obeys")
     with socket.create_connection(("127.0.0.1", serving.ready["port"]), timeout=10):
         code, logged = serving.stop(number)
     assert code == 0, logged

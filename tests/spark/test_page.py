@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pulsar.schema import AvroSchema, Long, Record, String
 from pyspark.sql import SparkSession
 from tidy.snippets import blocks
 
+from milepost.admin import Admin, Missing
 from milepost.cli import pipeline
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
@@ -70,6 +72,8 @@ def test_examples_run(
     spark: SparkSession, usual: BrokerProcess, messages: pulsar.Client, tmp_path: Path
 ) -> None:
     events, orders = (f"persistent://public/default/{name}" for name in ("events", "orders"))
+    with Admin(f"http://127.0.0.1:{usual.http_port}") as admin, suppress(Missing):
+        admin.delete_topic(events, force=True)  # the commands of the pages use it too
     producer = messages.create_producer(events)
     for number, minute in enumerate((0, 0, 10)):
         producer.send(b"%d" % number, partition_key="k", event_timestamp=(minute + 1) * MINUTE_MS)

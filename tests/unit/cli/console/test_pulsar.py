@@ -165,6 +165,9 @@ def test_a_batch_is_split_and_a_chunked_message_is_one(stage: Stage) -> None:
     # Begun in the middle, a chunk is shown as it lies.
     (rest,) = stage.get(f"{path}/messages?index=2&payload_max=10")["messages"]
     assert rest["fault"]
+    for one in (producer, chunked):
+        one.close()
+    stage.admin.delete_topic("persistent://public/default/mixed")
 
 
 def test_a_reset_is_counted_before_and_then_done(stage: Stage) -> None:
@@ -183,6 +186,7 @@ def test_a_reset_is_counted_before_and_then_done(stage: Stage) -> None:
     assert (again["redelivered"], again["skipped"]) == (40, 0)
     stage.post(path, {"position": "latest"})
     assert stage.admin.get_progress(TOPIC, subscription="moved")[0]["backlog"] == 0
+    stage.admin.delete_subscription(TOPIC, "moved")
 
 
 @pytest.mark.parametrize(
