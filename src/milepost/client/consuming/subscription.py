@@ -161,7 +161,7 @@ class Subscription:
         """Send what is acked, leave, and be of no use any more."""
         if self.error is not None:
             return
-        # Also one on which it is being opened: the broker would keep a consumer that nobody has.
+        # Also one on which it is being opened: the broker would keep the consumer.
         connection = self._link.connection
         try:
             if self.is_connected:

@@ -132,7 +132,7 @@ class Producer:
         """Send what is batched, wait for receipts, leave; closing twice changes nothing."""
         if self._error is not None:
             return
-        # Also one on which it is being opened: the broker would keep a producer that nobody has.
+        # Also one on which it is being opened: the broker would keep the producer.
         connection = self._link.connection
         try:
             if self.is_connected():
