@@ -3,7 +3,7 @@
 Blocking, one connection. Frames are made and read by `milepost.wire`; what comes is kept in order until
 somebody asks for it.
 
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandSubscribe(topic=topic, subscription="s", subType=SHARED, ...))
         raw.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
         delivery = raw.expect(Delivery)

@@ -43,7 +43,7 @@ def options(broker: Any, topic: str, **more: Any) -> ReadOptions:
 
 def markers(broker: Any, topic: str, count: int) -> None:
     """System messages: they take indexes, and nobody gets them."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, producer_name="raw"))
         for number in range(count):
             raw.send(1, message_metadata(number, marker_type=MARKER_TYPE), b"marker")
