@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from milepost.broker.workers.placement import ClusterPlacement
 from milepost.errors import NotAllowed, PreconditionFailed, ServiceNotReady
@@ -72,11 +71,17 @@ async def arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
 
 
 def broker_named(brokers: list[Notice], name: str) -> Notice:
-    """The living broker of a name or an address; `PreconditionFailed` if there is none."""
-    for one in brokers:
-        if name in (one.broker, urlsplit(one.http_url).netloc):
-            if one.is_leaving:
-                raise PreconditionFailed(f"broker {name!r} is about to end")
-            return one
-    there = ", ".join(sorted(urlsplit(one.http_url).netloc for one in brokers))
-    raise PreconditionFailed(f"there is no living broker {name!r}; there are: {there}")
+    """The living broker of a name or an address; `PreconditionFailed` if there is none, or more than one."""
+    named = [one for one in brokers if name in (one.broker, one.address)]
+    if not named:
+        there = ", ".join(sorted(one.address for one in brokers))
+        raise PreconditionFailed(f"there is no living broker {name!r}; there are: {there}")
+    if len(named) > 1:
+        names = ", ".join(sorted(one.broker for one in named))
+        raise PreconditionFailed(
+            f"{len(named)} brokers say that they are at {name!r}: {names}; name one of them, and give "
+            "each an advertised_address of its own"
+        )
+    if named[0].is_leaving:
+        raise PreconditionFailed(f"broker {name!r} is about to end")
+    return named[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -66,7 +65,7 @@ async def get_brokers(broker: AskedBroker) -> list[str]:
     """Host and port of each that is there. The cluster in the path changes nothing, as upstream."""
     placement = None if broker.workers is None else broker.workers.placement
     if isinstance(placement, ClusterPlacement):
-        return sorted(urlsplit(one.http_url).netloc for one in placement.brokers)
+        return sorted(one.address for one in placement.brokers)
     return [broker_name(broker)]
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 FOLDER: Final = "board/"
 FORMAT: Final = 1
@@ -55,6 +56,11 @@ class Notice(NamedTuple):
     @property
     def key(self) -> str:
         return f"{FOLDER}{self.broker}"
+
+    @property
+    def address(self) -> str:
+        """As operators name the broker: by host and port of its HTTP, or by its name if it has none."""
+        return urlsplit(self.http_url).netloc or self.broker
 
     def encode(self) -> bytes:
         return json.dumps({"format": FORMAT, **self._asdict(), "loads": dict(self.loads)}).encode()

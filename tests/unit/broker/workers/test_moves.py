@@ -30,6 +30,24 @@ def test_a_broker_that_is_not_there_is_told_with_those_that_are(name: str) -> No
     assert str(told.value) == f"there is no living broker {name!r}; there are: h:8080, i:8443"
 
 
+def test_an_address_that_several_brokers_give_names_none_of_them() -> None:
+    """Brokers on two machines that both say 127.0.0.1: the shard went to either."""
+    with pytest.raises(PreconditionFailed) as told:
+        broker_named([ONE, TWO._replace(http_url=ONE.http_url)], "h:8080")
+    assert str(told.value) == (
+        "2 brokers say that they are at 'h:8080': one-1, two-2; name one of them, and give each an "
+        "advertised_address of its own"
+    )
+    assert broker_named([ONE, TWO._replace(http_url=ONE.http_url)], "two-2").broker == "two-2"
+
+
+def test_a_broker_without_http_has_its_name() -> None:
+    silent = TWO._replace(http_url="")
+    assert broker_named([ONE, silent], "two-2") is silent
+    with pytest.raises(PreconditionFailed, match="no living broker ''; there are: h:8080, two-2"):
+        broker_named([ONE, silent], "")
+
+
 def test_a_broker_that_is_about_to_end_is_given_nothing() -> None:
     with pytest.raises(PreconditionFailed, match="broker 'h:8080' is about to end"):
         broker_named([ONE._replace(is_leaving=True), TWO], "h:8080")
