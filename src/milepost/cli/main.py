@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -178,7 +179,22 @@ def _fail(message: str, code: Exit) -> int:
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if "obstore" in sys.modules:
+        _leave(code)
+    sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """End the process without the interpreter's own end: threads of obstore may still let go of something of
+    Python's then, and the system would abort the process and not give it this code."""
+    import logging  # costs more than a command's help, and is loaded by what loads obstore
+
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed by the reader; `run` has told it by the code
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

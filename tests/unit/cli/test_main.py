@@ -114,6 +114,19 @@ def test_versions_agree(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_main_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["milepost", "nothing"])
+    monkeypatch.delitem(sys.modules, "obstore", raising=False)  # another test may have loaded it
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == Exit.USAGE
+
+
+def test_a_command_that_has_used_an_object_store_ends_at_once() -> None:
+    """A thread of obstore that lets go of a Python object while the interpreter ends aborts the process:
+    `milepost bucket check` ended with signal 6 in place of code 8, in one of three runs."""
+    program = (
+        "import atexit, sys, obstore; from milepost.cli.main import main; "
+        "atexit.register(print, 'the interpreter ends'); sys.argv[1:] = ['nothing']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (Exit.USAGE, b"")
+    assert done.stderr.startswith(b"milepost: ")
