@@ -18,6 +18,7 @@ import ipaddress
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,8 @@ TURN_S: Final = 1.0
 # Between two looks whether connections to the others are refused.
 HAIL_S: Final = 0.25
 HAIL_TIMEOUT_S: Final = 1.0
+# A broker that was not reached so often in a row is told of.
+MISSES: Final = 3
 # A shard that comes back may find the process that gave it away: so long that one is waited for.
 GONE_S: Final = 3.0
 GONE_LOOK_S: Final = 0.05
@@ -85,7 +88,11 @@ class Agent:
         self._told: list[Notice] = []
         # Could the broker's own processes not be told what is new?
         self._is_silent = False
-        self._unreachable: set[str] = set()
+        self._misled: set[str] = set()
+        # How often in a row each broker, this one included, was not reached at the address that it gives.
+        self._missed: Counter[str] = Counter()
+        # Is it known that this broker is reached at the address that it gives?
+        self._is_reached = False
         # Brokers with which TLS does not work, each said once until it does.
         self._distrusted: set[str] = set()
         self._giving: set[asyncio.Task[None]] = set()
@@ -310,20 +317,32 @@ class Agent:
         while True:
             await asyncio.sleep(HAIL_S)
             living = list(self._member.board.living().values())
+            if not self._is_reached:
+                await self._reach_itself()
             refused = await asyncio.gather(*(self._hail(one, b"") for one in living))
             for notice, is_refused in zip(living, refused, strict=True):
                 if is_refused and self._is_believed(notice):
-                    logger.warning("broker %s is gone: it refuses connections", notice.broker)
-                    self._member.board.refused(notice.broker)
-                    self._woken.set()
+                    if self._member.board.refused(notice.broker):
+                        logger.warning("broker %s is gone: it refuses connections", notice.broker)
+                        self._woken.set()
+                    else:
+                        self._not_reached(notice, "connections are refused")
+
+    async def _reach_itself(self) -> None:
+        """Look whether this broker is where it says: nothing else would tell one that is alone."""
+        notice = self._member.notice
+        is_refused = await self._hail(notice, b"")
+        if is_refused:
+            self._not_reached(notice, "connections are refused")
+        self._is_reached = not self._missed[notice.broker]
 
     def _is_believed(self, notice: Notice) -> bool:
         """May a refusal be taken for the end of a broker? Not if its address is of this machine alone and
         the broker is on another."""
         if notice.machine == self._member.notice.machine or not is_loopback(notice.host):
             return True
-        if notice.broker not in self._unreachable:
-            self._unreachable.add(notice.broker)
+        if notice.broker not in self._misled:
+            self._misled.add(notice.broker)
             logger.error(
                 "broker %s on %s says that it is at %s, which is this machine: set its "
                 "advertised_address",
@@ -344,13 +363,39 @@ class Agent:
                 await writer.wait_closed()
             if tls is not None:
                 self._distrusted.discard(notice.broker)
+            self._member.board.reached(notice.broker)
+            if self._missed.pop(notice.broker, 0) >= MISSES:
+                logger.warning("%s is reached at %s again", self._called(notice), notice.host)
         except ConnectionRefusedError:
             return True
         except ssl.SSLError as error:
             self._not_trusted(notice, error)
-        except (OSError, TimeoutError) as error:
-            logger.debug("broker %s cannot be hailed: %s", notice.broker, error)
+        except socket.gaierror as error:  # a name that is not known is no passing trouble
+            self._missed[notice.broker] = max(self._missed[notice.broker], MISSES - 1)
+            self._not_reached(notice, error.strerror or str(error))
+        except TimeoutError:
+            self._not_reached(notice, f"no answer within {HAIL_TIMEOUT_S:g} s")
+        except OSError as error:
+            self._not_reached(notice, error.strerror or str(error))
         return False
+
+    def _not_reached(self, notice: Notice, why: str) -> None:
+        """Shards do not move to or from a broker that is not reached, nor do clients find it: say so once."""
+        self._missed[notice.broker] += 1
+        if self._missed[notice.broker] == MISSES:
+            logger.error(
+                "%s cannot be reached at %s, port %d: %s; clients may not get through either: set its "
+                "advertised_address to a name or address that is reached from everywhere, and look "
+                "at firewalls",
+                self._called(notice),
+                notice.host,
+                notice.hail_port,
+                why,
+            )
+
+    def _called(self, notice: Notice) -> str:
+        is_own = notice.broker == self._member.name
+        return "this broker" if is_own else f"broker {notice.broker}"
 
     def _not_trusted(self, notice: Notice, error: ssl.SSLError) -> None:
         """Shards do not move to a broker that this one does not trust, and nothing else would say why."""

@@ -1,15 +1,19 @@
 """The board as one broker sees it: which of the others are there. Pure; times are given.
 
 A broker is there while its notice changes. It is taken for dead when its notice has not changed for `DEAD_S`
-while this broker kept looking, or when connections to it are refused. To be wrong costs a reconnection of
-clients and never data. Of the time between two looks only `LOOK_S` counts: a broker that slept itself has not
-seen the others for long, which says nothing about them.
+while this broker kept looking, or when connections to it are refused. One that goes on changing its notice
+although it refuses connections is there, at an address where this broker does not reach it: from then on only
+its notice counts. Else its shards would be claimed again with each refusal, for ever.
+
+To be wrong costs a reconnection of clients and never data. Of the time between two looks only `LOOK_S`
+counts: a broker that slept itself has not seen the others for long, which says nothing about them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from milepost.storage.cluster.notice import Notice
 
@@ -19,6 +23,9 @@ DEAD_S: Final = 5.0
 LOOK_S: Final = 2.0
 # The notice of a dead broker is deleted after so long.
 FORGET_S: Final = 60.0
+# A notice that changed so often after refused connections is of a broker that lives: the last one of a broker
+# that died may arrive behind the refusal, a second one cannot.
+SURVIVED: Final = 2
 
 
 class Board:
@@ -28,6 +35,8 @@ class Board:
         self._changed: dict[str, float] = {}
         # Brokers that refused a connection, with the beat that they had then.
         self._refused: dict[str, int] = {}
+        # How often the notice of a broker has changed after a refusal.
+        self._survived: Counter[str] = Counter()
         self._looked: float | None = None
         self._watched_s = 0.0
 
@@ -42,15 +51,24 @@ class Board:
                 self._changed[broker] = self._watched_s
             if self._refused.get(broker, notice.beat) != notice.beat:
                 del self._refused[broker]
+                self._survived[broker] += 1
         self._notices = dict(notices)
-        for known in (self._changed, self._refused):
+        by_broker: list[dict[str, Any]] = [self._changed, self._refused, self._survived]
+        for known in by_broker:
             for broker in known.keys() - notices.keys():
                 del known[broker]
 
-    def refused(self, broker: str) -> None:
-        """Connections to a broker are refused: its process is gone, until its notice changes."""
-        if broker in self._notices:
+    def refused(self, broker: str) -> bool:
+        """Connections to a broker are refused: its process is gone, until its notice changes. False if it has
+        survived that before: it is not taken for dead."""
+        if broker in self._notices and self._survived[broker] < SURVIVED:
             self._refused[broker] = self._notices[broker].beat
+            return True
+        return False
+
+    def reached(self, broker: str) -> None:
+        """A broker takes connections: a refusal means its end again."""
+        self._survived.pop(broker, None)
 
     def living(self) -> dict[str, Notice]:
         """The notices of brokers that are there, as of the last look."""

@@ -366,3 +366,36 @@ def test_a_shard_whose_asker_has_given_up_is_not_said_to_be_on_its_way_for_ever(
         assert 1 not in one.member.notice.shards
 
     run(tmp_path, play)
+
+
+def test_an_address_that_is_not_reached_is_told_once_by_the_broker_and_by_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told(who: str) -> int:
+        return caplog.text.count(f"{who} cannot be reached at broker.invalid, port ")
+
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        one.member.notice = one.member.notice._replace(host="broker.invalid")
+        one.agent._is_reached = False
+        await until(lambda: told("this broker") == 1 and told("broker a") == 1)
+        await asyncio.sleep(1)  # sleep: for lines that must not come
+        one.member.notice = one.member.notice._replace(host="127.0.0.1")
+        await until(lambda: "this broker is reached at 127.0.0.1 again" in caplog.text)
+        await until(lambda: "broker a is reached at 127.0.0.1 again" in caplog.text)
+        assert (told("this broker"), told("broker a")) == (1, 1)
+
+    run(tmp_path, play)
+    assert "set its advertised_address to a name or address that is reached" in caplog.text
+
+
+def test_a_broker_that_listens_elsewhere_than_it_says_finds_out_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        side = Side("a", MemoryBucket(), tmp_path / "a")
+        side.member.notice = side.member.notice._replace(host="127.0.0.2")
+        says = "this broker cannot be reached at 127.0.0.2, port "
+        await until(lambda: says in caplog.text)
+        await side.die()
+
+    run_and_collect(play())

@@ -53,6 +53,25 @@ def test_a_refused_connection_is_a_death_until_the_notice_changes() -> None:
     assert look(board, 2.0, beat(ONE)) == {"one"}
 
 
+def test_a_broker_that_survives_refusals_is_there_as_long_as_its_notice_changes() -> None:
+    """It is at an address where it is not reached. Its shards were claimed again with each refusal."""
+    board, now = Board(), ONE
+    look(board, 0.0, now)
+    for second in (1.0, 2.0):
+        assert board.refused("one")
+        assert set(board.living()) == set()
+        now = beat(now)
+        assert look(board, second, now) == {"one"}
+    assert not board.refused("one")
+    assert set(board.living()) == {"one"}
+    for second in range(3, 3 + int(DEAD_S)):
+        look(board, second, now)
+    assert set(board.living()) == set()
+    look(board, 9.0, beat(now))
+    board.reached("one")
+    assert board.refused("one")
+
+
 def test_a_notice_is_forgotten_long_after_its_broker() -> None:
     board = Board()
     look(board, 0.0, ONE)
