@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -24,6 +25,8 @@ class S3Server:
         self.lock = threading.Lock() if other is None else other.lock
         self.is_cut = threading.Event()
         """While it is set no request is answered."""
+        self.refusal: Callable[[str, str], tuple[int, str] | None] = lambda method, path: None
+        """With which status and code a request is refused, by its method and path; None if it is not."""
         store = self
 
         class Handler(_Handler):
@@ -65,6 +68,18 @@ class _Handler(BaseHTTPRequestHandler):
     @property
     def _key(self) -> str:
         return unquote(urlsplit(self.path).path)[1:]
+
+    def parse_request(self) -> bool:
+        """Refuse requests that are to be refused; what this gives is whether to go on with one."""
+        if not super().parse_request():
+            return False
+        refused = self.s3.refusal(self.command, self.path)
+        if refused is None:
+            return True
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        status, code = refused
+        self._answer(status, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode())
+        return False
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))

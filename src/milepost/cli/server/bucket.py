@@ -53,8 +53,9 @@ def check(url: str, endpoint: str, region: str) -> None:
             f"the bucket holds the data of cluster {manifest.cluster}, in epoch {manifest.epoch} of "
             f"broker {manifest.owner}"
         )
-    if bad := [one.name for one in trials if not one.is_good]:
+    if bad := [one for one in trials if not one.is_good]:
+        first = bad[0]
+        todo = first.remedy or "use another store"
         raise CommandFailed(
-            f"{url} cannot be used: {', '.join(bad)}; the lines above say what was wrong",
-            Exit.STORAGE,
+            f"{url} cannot be used: {first.name}: {first.detail}; {todo}", Exit.STORAGE
         )

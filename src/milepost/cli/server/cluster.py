@@ -63,7 +63,7 @@ from milepost.cli.server.supervisor import (
     port_of,
     shared,
 )
-from milepost.errors import WrongDataDirectory
+from milepost.errors import BucketUnusable, MilepostError, WrongDataDirectory
 from milepost.storage import shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.cluster.link_tls import LinkTls
@@ -325,6 +325,9 @@ class Host:
         tell_manager("STOPPING=1")
         self._stopping_until = time.monotonic() + self._settings.shutdown_timeout_s + GRACE_S
         self._tell({"leave": True})
+        if not self._count and self._agent_pid:
+            # It may wait for a bucket that does not answer, and hears nothing before it has joined.
+            os.kill(self._agent_pid, signal.SIGTERM)
 
     # -- the agent ---------------------------------------------------------------------------------
 
@@ -595,7 +598,9 @@ class Host:
             )
         except Exception as error:
             message, code = explain(error)
-            logger.error("the agent has ended: %s", message)
+            # A broker that is refused says so once: it ends with its first agent.
+            if self._count or not isinstance(error, MilepostError):
+                logger.error("the agent has ended: %s", message)
             click.echo(f"milepost: {message}", err=True)
             logging.shutdown()
             os._exit(code)
@@ -645,28 +650,33 @@ async def be_agent(
 ) -> None:
     """Join the cluster, and be its broker's agent until the broker has left. `lifelines`: pipes that end
     with the first process, and with the last one that serves."""
-    from milepost.storage.bucket.check import probe
-    from milepost.storage.bucket.objects import perform
-    from milepost.storage.bucket.start import first_contact
+    from milepost.storage.bucket.check import first_contact, probe
+    from milepost.storage.bucket.objects import Delete, perform
     from milepost.storage.bucket.stores import open_objects
     from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.cluster.agent import Agent
-    from milepost.storage.cluster.document import joined
+    from milepost.storage.cluster.document import found, joined
     from milepost.storage.cluster.member import Member
 
-    objects = WatchedObjects(
-        open_objects(
-            settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
-        )
+    # What makes a bucket unusable is said once, by what is raised: these requests are not watched.
+    unwatched = open_objects(
+        settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
     )
-    await first_contact(objects, settings.bucket)
+    objects = WatchedObjects(unwatched)
+    await first_contact(unwatched, settings.bucket)
+    # Before anything is written: the bucket may be another cluster's.
+    await perform(objects, found(settings.cluster_name, shards_asked(settings)))
+    if not notice.shards:
+        try:
+            await probe(unwatched, settings.bucket, notice.key, notice.encode())
+        except BucketUnusable:
+            await unwatched.answer(Delete(notice.key))
+            raise
     first = max(min(2 * cores(), SHARDS_MAX), FIRST_SHARDS)
     secret = os.urandom(SECRET_SIZE).hex()
     document = await perform(
         objects, joined(settings.cluster_name, shards_asked(settings), first, secret)
     )
-    if not notice.shards:
-        await probe(objects, settings.bucket, notice.key, notice.encode())
     reader, writer = await asyncio.open_connection(sock=parent)
 
     def say(order: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from milepost.storage.recovery import RecoveryReport
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # Not everywhere are there terminals that hang up.
 STOP_SIGNALS = tuple(
@@ -140,7 +141,10 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
     place = None if post is None else post.place
     found = await _fetched(settings, place)
     place = place if found is None else found.place
-    broker, took_ms = await _start_broker(settings, place)
+    started = await _unless_stopped(stop, _start_broker(settings, place), is_alone=post is None)
+    if started is None:
+        return
+    broker, took_ms = started
     broker.broker.engine.watch(on_fatal=_give_up)
     threading.excepthook = _thread_ended
     asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
@@ -186,6 +190,24 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
             beating.cancel()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
+
+
+async def _unless_stopped(
+    stop: Stop, starting: Coroutine[Any, Any, T], *, is_alone: bool
+) -> T | None:
+    """What a start comes to; None if a signal has ended it: one that waits for a bucket that does not answer
+    may take for ever. A process that another one has started is ended by that one, if need be."""
+    task = asyncio.ensure_future(starting)
+    if is_alone:
+        asked = asyncio.ensure_future(stop.asked.wait())
+        await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            return None
+    return await task
 
 
 async def _fetched(settings: Settings, place: Place | None) -> Fetched | None:

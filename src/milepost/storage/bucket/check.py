@@ -13,7 +13,9 @@ from uuid import uuid4
 
 from milepost.clock import Clock
 from milepost.errors import BucketUnusable
+from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import (
+    NO_CREDENTIALS,
     Absent,
     Create,
     Delete,
@@ -29,11 +31,14 @@ from milepost.storage.bucket.objects import (
     Reply,
     Request,
     Scan,
+    pause_s,
 )
 
 RACES: Final = 20
 RACERS: Final = 8
 LATENCIES: Final = 40
+# How often a start asks a bucket that does not answer, before it gives up.
+_ATTEMPTS: Final = 4
 
 
 class Trial(NamedTuple):
@@ -42,40 +47,100 @@ class Trial(NamedTuple):
     name: str
     is_good: bool
     detail: str
+    remedy: str = ""
+    """What to do about an error of the store."""
 
 
 class _Wrong(Exception):
-    """The store did not do as it should."""
+    """The store did not do as it should; with its reply if that was an error."""
+
+    def __init__(self, what: str, failure: Failed | None = None) -> None:
+        super().__init__(what)
+        self.failure = failure
+
+
+# What to do about an error, by the store's word for it.
+_CLOCK: Final = "the store finds this machine's clock wrong: set it, and keep it right with NTP"
+_KEYS: Final = "the store does not take the credentials: look at them"
+_NAME: Final = "there is no such bucket: make it, or look at its name, the region and the endpoint"
+_REMEDIES: Final = {
+    "RequestTimeTooSkewed": _CLOCK,
+    "RequestExpired": _CLOCK,
+    "InvalidAccessKeyId": _KEYS,
+    "SignatureDoesNotMatch": _KEYS,
+    "InvalidToken": _KEYS,
+    "ExpiredToken": _KEYS,
+    "NoSuchBucket": _NAME,
+    "ContainerNotFound": _NAME,
+    "NotImplemented": "the store does not have what is needed: use one with conditional writes",
+}
+
+
+# What the credentials of a broker have to permit.
+_BROKER_NEEDS: Final = "the broker needs to get, put, list and delete objects there"
+
+
+def remedy(failure: Failed, needs: str = _BROKER_NEEDS) -> str:
+    """What to do about a bucket that cannot be used; `needs` says what has to be permitted.
+
+    >>> remedy(Failed("404", code="NoSuchBucket"))
+    'there is no such bucket: make it, or look at its name, the region and the endpoint'
+    """
+    if failure.code in _REMEDIES:
+        return _REMEDIES[failure.code]
+    if failure.code == NO_CREDENTIALS:
+        return (
+            "there are no credentials in the environment (AWS_ACCESS_KEY_ID, …), and this machine "
+            "has no role: set them"
+        )
+    if failure.is_denied:
+        return f"{needs}: look at the credentials, and at what they permit"
+    return "look at the name, the region and the endpoint"
+
+
+async def asked(objects: Objects, url: str, request: Request, needs: str = _BROKER_NEEDS) -> Reply:
+    """The store's answer; `BucketUnusable` if it has none, with what to do in one line."""
+    reply: Reply = Absent()
+    for attempt in range(_ATTEMPTS):
+        reply = await objects.answer(request)
+        if not isinstance(reply, Failed):
+            return reply
+        if reply.is_denied or reply.code in _REMEDIES:
+            break
+        await asyncio.sleep(pause_s(attempt))
+    assert isinstance(reply, Failed)
+    if isinstance(request, Put | Create | Replace):
+        how = "cannot be written"
+    else:
+        how = "not permitted" if reply.is_denied else "cannot be reached"
+    raise BucketUnusable(f"{url}: {how}: {reply.reason}; {remedy(reply, needs)}")
 
 
 async def probe(objects: Objects, url: str, key: str, data: bytes) -> None:
-    """Raise `BucketUnusable` unless a key can be written and conditions hold there. A few requests."""
-    first = await _asked(objects, url, Put(key, data))
-    second = await _asked(objects, url, Put(key, data + b" "))
+    """Raise `BucketUnusable` unless a key can be written and listed, and conditions hold there. A few
+    requests."""
+    first = await asked(objects, url, Put(key, data))
+    second = await asked(objects, url, Put(key, data + b" "))
     assert isinstance(first, Done)
     assert isinstance(second, Done)
     for request in (Create(key, data), Replace(key, data, first.tag)):
-        if isinstance(await _asked(objects, url, request), Done):
+        if isinstance(await asked(objects, url, request), Done):
             raise BucketUnusable(
                 f"{url}: the store writes although the condition does not hold "
                 f"({type(request).__name__.lower()}), so it cannot keep two brokers apart: "
                 "use one with conditional writes, and see `milepost bucket check`"
             )
+    listed = await asked(objects, url, Scan(key.rpartition("/")[0] + "/"))
+    if not isinstance(listed, Listed) or key not in [one for one, _ in listed.objects]:
+        raise BucketUnusable(
+            f"{url}: a list does not show {key}, which was just written: use a store whose lists "
+            "are up to date, and see `milepost bucket check`"
+        )
 
 
-async def _asked(objects: Objects, url: str, request: Request) -> Reply:
-    reply: Reply = Absent()
-    for _ in range(4):
-        reply = await objects.answer(request)
-        if not isinstance(reply, Failed):
-            return reply
-        if reply.is_denied:
-            break
-    assert isinstance(reply, Failed)
-    raise BucketUnusable(
-        f"{url}: cannot be written: {reply.reason}; the broker needs to get, put, list and delete "
-        "objects there: look at its credentials, and at the name"
-    )
+async def first_contact(objects: Objects, url: str) -> None:
+    """Raise `BucketUnusable` if the bucket cannot be read at all."""
+    await asked(objects, url, Get(MANIFEST))
 
 
 async def tried_out(objects: Objects, clock: Clock) -> list[Trial]:
@@ -94,7 +159,10 @@ async def tried_out(objects: Objects, clock: Clock) -> list[Trial]:
         try:
             found.append(Trial(name, True, await trial(objects, f"{folder}{number}")))
         except _Wrong as wrong:
-            found.append(Trial(name, False, str(wrong)))
+            failure = wrong.failure
+            found.append(Trial(name, False, str(wrong), remedy(failure) if failure else ""))
+            if failure is not None and not number:
+                break  # the others would say the same
     listed = await objects.answer(Scan(folder))
     if isinstance(listed, Listed):
         await asyncio.gather(*(objects.answer(Delete(key)) for key, _ in listed.objects))
@@ -103,7 +171,7 @@ async def tried_out(objects: Objects, clock: Clock) -> list[Trial]:
 
 def _expect(reply: Reply, wanted: type[Reply], what: str) -> None:
     if isinstance(reply, Failed):
-        raise _Wrong(f"{what}: {reply.reason}")
+        raise _Wrong(f"{what}: {reply.reason}", reply)
     if not isinstance(reply, wanted):
         raise _Wrong(f"{what}: answered {type(reply).__name__.lower()}")
 
@@ -173,6 +241,9 @@ async def _one_wins(objects: Objects, key: str, racers: Sequence[Create | Replac
         for request, reply in zip(racers, replies, strict=True)
         if isinstance(reply, Done)
     ]
+    failures = [reply for reply in replies if isinstance(reply, Failed)]
+    if not winners and failures:
+        raise _Wrong(f"a race: {failures[0].reason}", failures[0])
     if len(winners) != 1:
         raise _Wrong(f"{len(winners)} of {len(racers)} writers were told that they won")
     (request, reply) = winners[0]

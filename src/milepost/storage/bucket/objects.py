@@ -25,6 +25,8 @@ T = TypeVar("T")
 # Between attempts while the bucket does not answer.
 _PAUSE_FIRST_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
+# The code of a request that was not made, for want of credentials.
+NO_CREDENTIALS: Final = "NoCredentials"
 
 
 class Get(NamedTuple):
@@ -105,6 +107,8 @@ class Failed(NamedTuple):
     reason: str
     is_denied: bool = False
     """The store knows the broker and does not permit it, or does not know it."""
+    code: str = ""
+    """The store's own word for the error, such as NoSuchBucket; empty if it said none."""
 
 
 Reply = Found | Absent | Done | Refused | Listed | Failed

@@ -28,7 +28,7 @@ from milepost.storage.bucket.board import BEAT_S, DEAD_S, Sign, board_key
 from milepost.storage.bucket.cache import SIZE_DEFAULT, CacheFiles
 from milepost.storage.bucket.catalog_changes import NotedCatalog
 from milepost.storage.bucket.chain import Claim, Group, group_key
-from milepost.storage.bucket.check import probe
+from milepost.storage.bucket.check import first_contact, probe
 from milepost.storage.bucket.engine import BucketEngine, Right
 from milepost.storage.bucket.image import FOLDER as IMAGES
 from milepost.storage.bucket.image import Image
@@ -37,7 +37,6 @@ from milepost.storage.bucket.manifest import CLUSTER, Manifest, Place
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import (
     Delete,
-    Failed,
     Found,
     Get,
     Objects,
@@ -45,7 +44,6 @@ from milepost.storage.bucket.objects import (
     Request,
     fetched,
     listed,
-    pause_s,
     perform,
     stored,
 )
@@ -68,8 +66,6 @@ logger = logging.getLogger(__name__)
 
 # The folder of the data directory that is made anew by each start.
 CACHE: Final = "cache"
-# How often a start asks a bucket that does not answer, before it gives up.
-_ATTEMPTS: Final = 4
 # Groups that are read at a time.
 _READS: Final = 16
 
@@ -122,7 +118,7 @@ async def open_bucket(
     lapses = 0 if seat is None else seat.right.lapses
     try:
         if seat is None:
-            taken = await _take_alone(watched, url, cluster, owner)
+            taken = await _take_alone(objects, watched, url, cluster, owner)
         else:
             taken = await take_over(watched, cluster, owner, seat.epoch)
         root = data / CACHE
@@ -162,9 +158,12 @@ async def open_bucket(
     )
 
 
-async def _take_alone(objects: Objects, url: str, cluster: str, owner: str) -> Taken:
-    """Take a bucket over as its only broker."""
-    await first_contact(objects, url)
+async def _take_alone(
+    unwatched: Objects, objects: Objects, url: str, cluster: str, owner: str
+) -> Taken:
+    """Take a bucket over as its only broker. What makes a bucket unusable is said once, by what is raised:
+    these requests are not watched."""
+    await first_contact(unwatched, url)
     if await perform(objects, fetched(CLUSTER)) is not None:
         raise BucketUnusable(
             f"{url} is served by a cluster of brokers: start with --shards auto, or give this one "
@@ -172,30 +171,11 @@ async def _take_alone(objects: Objects, url: str, cluster: str, owner: str) -> T
         )
     gone = await _wait_for_owner(objects)
     sign = Sign(socket.gethostname(), os.getpid(), 0)
-    await probe(objects, url, board_key(owner), sign.encode())
+    await probe(unwatched, url, board_key(owner), sign.encode())
     taken = await take_over(objects, cluster, owner)
     if gone is not None:
         taken.garbage.append(gone)
     return taken
-
-
-async def first_contact(objects: Objects, url: str) -> None:
-    """Raise `BucketUnusable` if the bucket cannot be read at all."""
-    reason = ""
-    for attempt in range(_ATTEMPTS):
-        reply = await objects.answer(Get(MANIFEST))
-        if not isinstance(reply, Failed):
-            return
-        if reply.is_denied:
-            raise BucketUnusable(
-                f"{url}: not permitted: {reply.reason}; the broker needs to get, put, list and "
-                "delete objects there: look at its credentials"
-            )
-        reason = reply.reason
-        await asyncio.sleep(pause_s(attempt))
-    raise BucketUnusable(
-        f"{url}: cannot be reached: {reason}; look at the name, the region and the endpoint"
-    )
 
 
 async def _wait_for_owner(objects: Objects) -> str | None:

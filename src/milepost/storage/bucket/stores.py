@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from milepost.errors import BucketUnusable
 from milepost.storage.bucket.address import check_url
 from milepost.storage.bucket.folder import FolderObjects
 from milepost.storage.bucket.objects import (
+    NO_CREDENTIALS,
     Absent,
     Create,
     Delete,
@@ -48,6 +50,16 @@ _CONNECT_S: Final = 5
 # A read of a ledger is tried this often before the reader hears of it, and not again after so long.
 _READS: Final = 8
 _READ_S: Final = 10.0
+# How obstore tells an error: the request, how long it took, what became of it, and the body of the answer.
+_REQUEST: Final = re.compile(r"Error performing ([A-Z]+ \S+) in \S+ - (.*)", re.DOTALL)
+_STATUS: Final = re.compile(r"Server returned non-2xx status code: (\d+ [^:\n]*)")
+_CODE: Final = re.compile(r"<Code>([^<]+)</Code>")
+_MESSAGE: Final = re.compile(r"<Message>([^<]+)</Message>")
+_DENIED: Final = ("401", "403")
+# Where a machine of a cloud asks for its role: that is tried where there are no credentials.
+_ROLES: Final = ("://169.254.169.254/", "://metadata.google.internal/")
+# What stores say if the bucket itself is not there, where a request for one object would find it absent.
+_NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
 
 def open_objects(
@@ -86,18 +98,56 @@ def open_objects(
             **options,
         )
     except Exception as error:
-        raise BucketUnusable(f"{url}: {first_line(error)}") from error
+        raise BucketUnusable(f"{url}: {reason_of(error)}") from error
     return StoreObjects(store)
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, without the details behind its first line.
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line: the request, the status, and the store's own words.
 
-    >>> first_line(ValueError("no such thing\\n\\nDebug source: …"))
+    >>> reason_of(ValueError("no such thing\\n\\nDebug source: …"))
     'no such thing'
+    >>> status = "Server returned non-2xx status code: 403 Forbidden"
+    >>> body = "<Error><Code>AccessDenied</Code><Message>Not you</Message></Error>"
+    >>> reason_of(ValueError(f"Generic: Error performing PUT http://s/b/k in 2ms - {status}: {body}"))
+    'PUT http://s/b/k: 403 Forbidden, AccessDenied: Not you'
     """
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line.partition(": <?xml")[0]
+    text = _text(error)
+    request = _REQUEST.search(text)
+    if request is None:
+        return (text.strip() or type(error).__name__).splitlines()[0]
+    status = _STATUS.search(text)
+    if status is None:
+        return f"{request[1]}: {request[2].splitlines()[0]}"
+    words = ": ".join(
+        dict.fromkeys(found[1] for found in (_CODE.search(text), _MESSAGE.search(text)) if found)
+    )
+    return " ".join(f"{request[1]}: {status[1]}{', ' if words else ''}{words}".split())
+
+
+def code_of(error: BaseException) -> str:
+    """The store's word for an error; empty if it said none.
+
+    >>> code_of(ValueError("404 Not Found: <Error><Code>NoSuchKey</Code></Error>"))
+    'NoSuchKey'
+    """
+    found = _CODE.search(_text(error))
+    return "" if found is None else found[1]
+
+
+def failed(error: BaseException, *, is_denied: bool = False) -> Failed:
+    """A reply that tells an error. Of a list that is not permitted only the status says so."""
+    text = _text(error)
+    if any(place in text for place in _ROLES):  # the store was not asked
+        return Failed(reason_of(error), code=NO_CREDENTIALS)
+    status = _STATUS.search(text)
+    is_denied = is_denied or (status is not None and status[1].startswith(_DENIED))
+    return Failed(reason_of(error), is_denied=is_denied, code=code_of(error))
+
+
+def _text(error: BaseException) -> str:
+    """What is meant for people."""
+    return str(error).partition("\n\nDebug source:")[0]
 
 
 class StoreObjects:
@@ -112,17 +162,19 @@ class StoreObjects:
         try:
             return await self._answer(request)
         except FileNotFoundError as error:
+            if code_of(error) in _NO_BUCKET:  # nothing is known of the object
+                return failed(error)
             if isinstance(request, Get):
                 return Absent()
-            return Done() if isinstance(request, Delete) else Failed(first_line(error))
+            return Done() if isinstance(request, Delete) else failed(error)
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
             return Refused()
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            return Failed(first_line(error), is_denied=True)
+            return failed(error, is_denied=True)
         except NotImplementedError as error:
-            return Failed(f"the store does not have what is needed: {first_line(error)}")
+            return Failed(f"the store does not have what is needed: {reason_of(error)}")
         except (exceptions.BaseError, OSError) as error:
-            return Failed(first_line(error))
+            return failed(error)
 
     async def _answer(self, request: Request) -> Reply:
         import obstore
@@ -166,7 +218,7 @@ class StoreObjects:
             except FileNotFoundError as error:
                 raise OSError(errno.EIO, f"{key} is not in the bucket") from error
             except (exceptions.BaseError, OSError) as error:
-                reason = first_line(error)
+                reason = reason_of(error)
             if not attempt and self._is_shorter(key, start + size):
                 raise OSError(errno.EIO, f"{key} is shorter than {start + size} bytes: {reason}")
             if attempt == _READS - 1 or since_boot() - began > _READ_S:

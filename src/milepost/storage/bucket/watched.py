@@ -96,8 +96,9 @@ class WatchedObjects:
         """By the name of the request, of those that were answered."""
         self.errors: Counter[str] = Counter()
         """By the name of the request."""
-        self.failure: str | None = None
-        """Why the last request failed; None if it did not."""
+        # Names of requests of which the last one failed. A bucket that can be read and not written has one
+        # failure, not one with each write and an end of it with each read.
+        self._failing: set[str] = set()
         self._reads = threading.Lock()
         self.read_failure: str | None = None
         """Why the last read of a part of an object failed; None if it did not."""
@@ -122,13 +123,13 @@ class WatchedObjects:
         name = type(request).__name__.lower()
         if isinstance(reply, Failed):
             self.errors[name] += 1
-            if self.failure is None:
+            if name not in self._failing:
+                self._failing.add(name)
                 logger.error("the bucket does not answer (%s): %s", name, reply.reason)
-            self.failure = reply.reason
             return reply
-        if self.failure is not None:
-            logger.warning("the bucket answers again")
-            self.failure = None
+        if name in self._failing:
+            self._failing.discard(name)
+            logger.warning("the bucket answers again (%s)", name)
         self.latencies.setdefault(name, Latency()).add(self._now() - began)
         if isinstance(reply, Done) and isinstance(request, Create | Replace | Put):
             self.last_write = max(self.last_write, began)

@@ -53,6 +53,22 @@ def shard_prefix(number: int) -> str:
     return f"shards/{number}/"
 
 
+def found(name: str, shards: int | None) -> Steps[ClusterDocument | None]:
+    """The document of the cluster; None if this is the first broker. Writes nothing; `BucketUnusable` for a
+    bucket of another kind, another cluster, or another number of shards."""
+    there = yield from fetched(KEY)
+    if there is not None:
+        document = ClusterDocument.decode(there.data)
+        check(document, name, shards)
+        return document
+    if (yield from fetched(MANIFEST)) is not None:
+        raise BucketUnusable(
+            "the bucket holds the data of one broker: start without --shards, or give the "
+            "brokers another prefix"
+        )
+    return None
+
+
 def joined(name: str, shards: int | None, first_shards: int, secret: str) -> Steps[ClusterDocument]:
     """The document of the cluster; made if this is the first broker.
 
@@ -60,16 +76,9 @@ def joined(name: str, shards: int | None, first_shards: int, secret: str) -> Ste
     `first_shards`.
     """
     while True:
-        found = yield from fetched(KEY)
-        if found is not None:
-            document = ClusterDocument.decode(found.data)
-            check(document, name, shards)
+        document = yield from found(name, shards)
+        if document is not None:
             return document
-        if (yield from fetched(MANIFEST)) is not None:
-            raise BucketUnusable(
-                "the bucket holds the data of one broker: start without --shards, or give the "
-                "brokers another prefix"
-            )
         document = ClusterDocument(name, shards or first_shards, secret)
         if (yield from created(KEY, document.encode())) is not None:
             return document

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+from stage.s3 import S3Server
 from unit.cli.conftest import Line
 
 from milepost.storage.bucket.manifest import first_manifest
@@ -40,3 +42,19 @@ def test_a_store_that_cannot_be_reached_is_told(line: Line) -> None:
     line("bucket", "check", "s3://name/prefix", "--endpoint", "http://127.0.0.1:1", "--region", "r")
     assert line.code == 8
     assert "s3://name/prefix cannot be used" in line.err
+
+
+def test_a_bucket_that_is_not_permitted_is_told_once_with_what_to_do(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with S3Server() as store:
+        store.refusal = lambda method, path: (403, "InvalidAccessKeyId")
+        rows = json.loads(
+            line("--output", "json", "bucket", "check", "s3://b/p", "--endpoint", store.url)
+        )
+    assert line.code == 8
+    assert [row["good"] for row in rows] == ["no"]
+    assert "403 Forbidden, InvalidAccessKeyId: no; the store does not take the cred" in line.err
+    assert line.err.count("\n") == 1

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from stage.s3 import S3Server
 
 from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import Exit
@@ -19,6 +23,7 @@ from milepost.cli.server.cluster import Host, refuse
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.cluster.document import ClusterDocument
 
+SERVE = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0", "--http-port", "0"]
 DOCUMENT = ClusterDocument("standalone", 8, "00" * 32).encode()
 
 
@@ -30,8 +35,7 @@ def serve(tmp_path: Path, *options: str) -> tuple[int, str]:
 
 def ended(tmp_path: Path, *options: str) -> tuple[int, str, str]:
     """The exit code of a start, the last line that it wrote, and all of them."""
-    command = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0"]
-    command += ["--http-port", "0", "--bucket", (tmp_path / "bucket").as_uri()]
+    command = [*SERVE, "--bucket", (tmp_path / "bucket").as_uri()]
     command += ["--data", str(tmp_path / "data"), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     return done.returncode, done.stderr.splitlines()[-1], done.stderr
@@ -60,6 +64,80 @@ def test_a_bucket_of_another_kind_is_refused(
     assert code == Exit.STORAGE
     assert says in line
     assert line.startswith("milepost: ")
+
+
+def denied(method: str, path: str) -> tuple[int, str] | None:
+    return (403, "AccessDenied") if method != "GET" else None
+
+
+def unlisted(method: str, path: str) -> tuple[int, str] | None:
+    return (403, "AccessDenied") if "list-type" in path else None
+
+
+def nowhere(method: str, path: str) -> tuple[int, str] | None:
+    return 404, "NoSuchBucket"
+
+
+def skewed(method: str, path: str) -> tuple[int, str] | None:
+    return 403, "RequestTimeTooSkewed"
+
+
+@pytest.mark.parametrize("options", [["--shards", "4"], []], ids=["cluster", "alone"])
+@pytest.mark.parametrize(
+    ("refusal", "says"),
+    [
+        (denied, "look at the credentials, and at what they permit"),
+        (unlisted, "look at the credentials, and at what they permit"),
+        (nowhere, "there is no such bucket: make it, or look at its name"),
+        (skewed, "the store finds this machine's clock wrong: set it"),
+    ],
+)
+def test_a_bucket_that_cannot_be_used_is_refused_in_one_line_that_says_what_to_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Callable[[str, str], tuple[int, str] | None],
+    says: str,
+    options: list[str],
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with S3Server() as store:
+        store.refusal = refusal
+        there = ["--bucket", "s3://bucket/prefix", "--set", f"bucket_endpoint={store.url}"]
+        code, line, said = ended(tmp_path, *there, *options)
+    assert code == Exit.STORAGE
+    assert line.startswith("milepost: s3://bucket/prefix: ")
+    assert line.endswith(says) or f"; {says}" in line
+    assert said.count("\n") == 1
+    assert not store.objects or refusal is unlisted
+
+
+@pytest.mark.parametrize("options", [["--shards", "4"], []], ids=["cluster", "alone"])
+def test_a_start_that_waits_for_its_bucket_is_ended_by_one_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """The store is well when it is tried out, and then does not say what is in it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    asked = threading.Event()
+
+    def silent(method: str, path: str) -> tuple[int, str] | None:
+        if not path.endswith("/cluster"):
+            return None
+        asked.set()
+        return 503, "SlowDown"
+
+    with S3Server() as store:
+        store.refusal = silent
+        command = [*SERVE, "--bucket", "s3://bucket/prefix", "--data", str(tmp_path / "data")]
+        command += ["--set", f"bucket_endpoint={store.url}", *options]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as broker:
+            try:
+                assert asked.wait(60)
+                broker.send_signal(signal.SIGTERM)
+                assert broker.wait(8) == Exit.OK  # `shutdown_timeout_s` is more
+            finally:
+                broker.kill()
 
 
 def test_a_start_that_is_refused_has_not_loaded_what_serves_clients(

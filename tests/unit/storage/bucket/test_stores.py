@@ -13,7 +13,7 @@ from stage.s3 import S3Server
 
 from milepost.clock import SystemClock
 from milepost.errors import BucketUnusable
-from milepost.storage.bucket.check import probe, tried_out
+from milepost.storage.bucket.check import probe, remedy, tried_out
 from milepost.storage.bucket.folder import FolderObjects
 from milepost.storage.bucket.objects import (
     Absent,
@@ -30,7 +30,7 @@ from milepost.storage.bucket.objects import (
     Replace,
     Scan,
 )
-from milepost.storage.bucket.stores import StoreObjects, open_objects
+from milepost.storage.bucket.stores import StoreObjects, failed, open_objects
 from milepost.testing.bucket import MemoryBucket
 
 
@@ -123,6 +123,48 @@ def test_a_bucket_that_cannot_be_written_is_refused() -> None:
     bucket.fault = lambda request: Failed("read-only", is_denied=True)
     with pytest.raises(BucketUnusable, match="cannot be written: read-only; the broker needs"):
         asyncio.run(probe(bucket, "s3://b", "k", b"x"))
+
+
+def test_an_object_of_a_bucket_that_is_not_there_is_not_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker would take it for a new one."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with S3Server() as store:
+        objects = open_objects("s3://b/p", endpoint=store.url, region="r")
+        assert asyncio.run(objects.answer(Get("manifest"))) == Absent()
+        store.refusal = lambda method, path: (404, "NoSuchBucket")
+        for request in (Get("manifest"), Delete("manifest"), Scan("board/")):
+            reply = asyncio.run(objects.answer(request))
+            assert isinstance(reply, Failed)
+            assert reply.code == "NoSuchBucket"
+
+
+def test_credentials_that_are_missing_are_told_as_such() -> None:
+    """The machine of a cloud is asked for its role then, and that address says nothing to people."""
+    said = (
+        "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 2ms - "
+    )
+    reply = failed(ValueError(said + "Server returned non-2xx status code: 403 Forbidden: no"))
+    assert not reply.is_denied
+    assert remedy(reply).startswith("there are no credentials in the environment")
+
+
+def test_a_list_that_is_not_permitted_or_not_up_to_date_is_refused() -> None:
+    bucket = MemoryBucket()
+    bucket.fault = lambda request: (
+        Failed("403", is_denied=True) if isinstance(request, Scan) else None
+    )
+    with pytest.raises(BucketUnusable, match="not permitted: 403; the broker needs to get, put, l"):
+        asyncio.run(probe(bucket, "s3://b", "board/k", b"x"))
+
+    class Forgetful(MemoryBucket):
+        def apply(self, request):
+            return Listed([]) if isinstance(request, Scan) else super().apply(request)
+
+    with pytest.raises(BucketUnusable, match="a list does not show board/k"):
+        asyncio.run(probe(Forgetful(), "s3://b", "board/k", b"x"))
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

@@ -59,12 +59,25 @@ def test_requests_are_counted_and_timed() -> None:
     bucket.fault = lambda request: Failed("503")
     asyncio.run(objects.answer(Put("k", b"")))
     assert objects.errors == {"put": 1}
-    assert objects.failure == "503"
     counts = dict(objects.latencies["put"].cumulative())
     assert (counts["0.02"], counts["0.05"], counts["+Inf"]) == (0, 3, 3)
+
+
+def test_a_bucket_that_can_be_read_and_not_written_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each read between two writes ended the failure, and each write began it again."""
+    bucket, objects = watched()
+    bucket.fault = lambda request: Failed("403") if isinstance(request, Put) else None
+    for _ in range(3):
+        asyncio.run(objects.answer(Put("k", b"")))
+        asyncio.run(objects.answer(Get("k")))
+    assert [record.message for record in caplog.records] == [
+        "the bucket does not answer (put): 403"
+    ]
     bucket.fault = lambda request: None
-    asyncio.run(objects.answer(Get("k")))
-    assert objects.failure is None
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert caplog.records[-1].message == "the bucket answers again (put)"
 
 
 def test_reads_are_counted_and_their_failures_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from milepost.errors import BucketUnusable, CorruptData
-from milepost.storage.bucket import chain
+from milepost.errors import CorruptData
+from milepost.storage.bucket import chain, check
 from milepost.storage.bucket.board import FOLDER as BOARD
 from milepost.storage.bucket.chain import WINDOW, Group, decode_group, group_key, is_seal_size
 from milepost.storage.bucket.image import FOLDER as IMAGES
@@ -29,7 +29,6 @@ from milepost.storage.bucket.image import PACKS, Extent, Image, packs_of
 from milepost.storage.bucket.manifest import CLUSTER, Manifest, Place
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import (
-    Failed,
     Found,
     Get,
     Listed,
@@ -37,7 +36,6 @@ from milepost.storage.bucket.objects import (
     Reply,
     Request,
     Scan,
-    pause_s,
 )
 
 CHECKS: Final = "check/"
@@ -47,8 +45,6 @@ SHARDS: Final = "shards/"
 PART_FOLDERS: Final = (chain.FOLDER, IMAGES, PACKS)
 # Objects that are read at a time.
 READS: Final = 16
-# How often a request is tried before the bucket counts as out of reach.
-ATTEMPTS: Final = 4
 _UNIQUE = re.compile(r"[0-9a-f]{32}")
 T = TypeVar("T")
 
@@ -92,21 +88,8 @@ class Whole(NamedTuple):
 
 async def asked(objects: Objects, url: str, request: Request) -> Reply:
     """The store's answer; `BucketUnusable` if it has none."""
-    reason = ""
-    for attempt in range(ATTEMPTS):
-        reply = await objects.answer(request)
-        if not isinstance(reply, Failed):
-            return reply
-        if reply.is_denied:
-            raise BucketUnusable(
-                f"{url}: not permitted: {reply.reason}; reading a bucket needs the right to get and "
-                "list objects there: look at the credentials"
-            )
-        reason = reply.reason
-        await asyncio.sleep(pause_s(attempt))
-    raise BucketUnusable(
-        f"{url}: cannot be reached: {reason}; look at the name, the region and the endpoint"
-    )
+    needs = "reading a bucket needs the right to get and list objects there"
+    return await check.asked(objects, url, request, needs)
 
 
 async def listing(objects: Objects, url: str, prefix: str = "") -> dict[str, int]:
