@@ -399,8 +399,10 @@ class Transactions:
     def _begin_end(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> End:
         txns: dict[TxnId, Transaction] = {}
         for txn_id in txn_ids:
-            txn = self.coordinator.find(txn_id)
-            if txn.decided not in (None, outcome):
+            txn = self.coordinator.get(txn_id)
+            if txn is None or txn.is_ending or txn.decided is None:
+                txn = self.coordinator.find(txn_id)
+            elif txn.decided is not outcome:
                 raise self.coordinator.contradiction(txn_id, txn.decided)
             txns |= {one.txn_id: one for one in (txn, *txn.company)}
         elsewhere: dict[str, int] = {}
@@ -570,13 +572,14 @@ class Transactions:
                 continue
             ends.append(end)
             for txn in end.txns:
+                named = txn.subscriptions_by_topic() if txn.subscriptions else {}
                 for name in names if len(end.txns) == 1 else end.topics_of(txn):
                     part = parts.get(name)
                     if part is None:
                         if topics[name].transactions is None:
                             continue  # deleted and made again: nothing of them is in it
                         part = parts[name] = Part(topics[name])
-                    part.add(txn, end.outcome)
+                    part.add(txn.txn_id, end.outcome, named.get(name, ()))
         return ends, list(parts.values())
 
     @contextmanager

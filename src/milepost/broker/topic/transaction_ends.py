@@ -91,13 +91,12 @@ class Part:
         # By subscription: what the transactions have acked there, and whether it counts now.
         self._acks: dict[Subscription, list[tuple[PendingAcks, Outcome]]] = {}
 
-    def add(self, txn: Transaction, outcome: Outcome) -> None:
-        """One more that ends. A topic may have a thousand subscriptions: a transaction names those that it
+    def add(self, txn_id: TxnId, outcome: Outcome, subscriptions: Sequence[str]) -> None:
+        """One more that ends. A topic may have a thousand subscriptions: the transaction names those that it
         may have acked on."""
-        self.ends.append((txn.txn_id, outcome))
-        if txn.subscriptions and self._transactions.has_acked(txn.txn_id):
-            name = self.topic.row.name
-            self._subscriptions.update([one for topic, one in txn.subscriptions if topic == name])
+        self.ends.append((txn_id, outcome))
+        if subscriptions and self._transactions.has_acked(txn_id):
+            self._subscriptions.update(subscriptions)
 
     def submit(self, store: Store) -> None:
         """Their facts, and their markers where the transactions have written."""

@@ -107,7 +107,8 @@ class Transaction:
         self.is_ending = False
         """Its end is on its way to the disk: nothing is added to it any more."""
         self.decided: Outcome | None = None
-        """The end that may be on the disk, though the disk did not say so: there is no other any more."""
+        """The end that may be on the disk, though the disk did not say so: there is no other any more, and
+        nothing is added."""
         self.company: tuple[Transaction, ...] = ()
         """Those that end together by what was decided, itself among them."""
         self.series: Series | None = None
@@ -132,6 +133,14 @@ class Transaction:
     @property
     def size(self) -> int:
         return len(self.topics) + len(self.subscriptions)
+
+    def subscriptions_by_topic(self) -> dict[str, list[str]]:
+        """Their names. To walk through all of them for each topic would take seconds where there are
+        thousands of both."""
+        found: dict[str, list[str]] = {}
+        for topic, name in self.subscriptions:
+            found.setdefault(topic, []).append(name)
+        return found
 
     def all_topics(self) -> list[str]:
         if not self.subscriptions:
@@ -176,14 +185,14 @@ class Coordinator:
         return None if book is None else book.open.get(least)
 
     def find(self, txn_id: TxnId) -> Transaction:
-        """The open transaction; or the error that says what became of it."""
+        """The open transaction, to add something to it; or the error that says what became of it."""
         txn = self.get(txn_id)
         if txn is None:
             outcome = self.outcome_of(txn_id)
             if outcome is not None:
                 raise self.contradiction(txn_id, outcome)
             raise TransactionNotFound(f"transaction {txn_id} is not open")
-        if txn.is_ending:
+        if txn.is_ending or txn.decided is not None:
             raise InvalidTransactionStatus(f"transaction {txn_id} is ending")
         return txn
 

@@ -178,6 +178,37 @@ class TestManySubscriptions:
         assert counts(stage).acked == 1
 
 
+class TestAnEndOfUnknownOutcome:
+    """The disk may have it, so no other end can follow: nothing is added that it was not asked for."""
+
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_nothing_is_added_behind_it(self, stage: Stage, action: Any) -> None:
+        client = started(stage, sub_type=SHARED)
+        produce(stage, client, 1, "q", topic=OTHER)
+        client.say(message(0))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn, TOPIC)
+        add_subscription(stage, client, txn)
+        client.say(message(1, **within(txn)))
+        stage.turn()
+        client.take()
+        stage.files.faults.fail("sync", 1, under="journal")
+        stage.files.faults.fail("create", 1, under="journal", forever=True)
+        assert error_of(end(stage, client, txn, action)) == "PersistenceError"
+        stage.files.faults.heal()
+        assert error_of(add_topics(stage, client, txn, OTHER)) == "InvalidTxnStatus"
+        assert error_of(add_subscription(stage, client, txn)) == "InvalidTxnStatus"
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 0))) == "InvalidTxnStatus"
+        client.say(message(2, **within(txn)))
+        stage.turn()
+        (refusal,) = [one for one in client.take() if error_of(one)]
+        assert error_of(refusal) == "InvalidTxnStatus"
+        assert error_of(end(stage, client, txn, ABORT - action)) == "InvalidTxnStatus"
+        assert not error_of(end(stage, client, txn, action))
+        assert bodies(client) == (["1"] if action == COMMIT else [])
+
+
 class TestATerminatedTopic:
     @pytest.mark.parametrize("action", [COMMIT, ABORT])
     def test_its_end_is_told_when_the_last_transaction_has_ended(
@@ -803,6 +834,41 @@ class TestManyAtOnce:
         later = stage.restarted()
         for name in names[::100]:
             assert later.topic(name).visible_end == 2
+
+
+class _Walked(set[tuple[str, str]]):
+    """Counts how often it was walked through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        type(self).walks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("topics", [2, 20])
+def test_an_end_walks_through_the_subscriptions_of_a_transaction_as_often_for_many_topics(
+    stage: Stage, topics: int
+) -> None:
+    names = [f"persistent://public/default/acked-{number}" for number in range(topics)]
+    client = stage.client()
+    txn = new(stage, client)
+    for number, name in enumerate(names):
+        produce(stage, client, number, f"p{number}", topic=name)
+        subscribe(stage, client, "s", SHARED, number, permits=9, topic=name)
+        metadata = pb.MessageMetadata(producer_name=f"p{number}", sequence_id=0, publish_time=1)
+        client.publish(number, metadata, b"one")
+        stage.turn()
+        add_subscription(stage, client, txn, "s", name)
+        ledger_id = stage.topic(name).log.ledgers[0].ledger_id
+        reply = ack_in(stage, client, txn, wire_id(ledger_id, 0), consumer_id=number)
+        assert not error_of(reply), reply
+    found = stage.broker.transactions.coordinator.find(txn)
+    found.subscriptions = _Walked(found.subscriptions)
+    _Walked.walks = 0
+    assert not error_of(end(stage, client, txn))
+    assert _Walked.walks <= 2
+    assert {counts(stage, "s", name).acked for name in names} == {1}
 
 
 async def _ended_by_tick(service: Transactions, now_s: float) -> int:
