@@ -19,7 +19,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.coordinator import Outcome, Transaction
 from milepost.broker.workers.link import Answer, Doc
-from milepost.errors import TopicNotFound
+from milepost.errors import CorruptData, TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.positions.transactions import TxnId
 
@@ -129,7 +129,7 @@ async def _topic(broker: Broker, name: str, *, opens: bool) -> Topic | None:
         return broker.topics.get(name)
     try:
         return await broker.topic(TopicName.parse(name), create=False)
-    except TopicNotFound:  # deleted since it was added
+    except (TopicNotFound, CorruptData):  # deleted since it was added, or it cannot be read
         return None
 
 

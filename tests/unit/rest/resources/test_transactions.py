@@ -15,6 +15,7 @@ from stage.talk import SHARED, ack_command, error_of, produce, request, subscrib
 
 from milepost.broker.auth.operations import Action
 from milepost.broker.monitoring.progress import progress_of
+from milepost.broker.operations import topic_lifecycle
 from milepost.positions import TxnId
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.rest.resources import progress as resources_progress
@@ -127,6 +128,33 @@ def test_who_may_look_at_a_transaction(role: str | None, status: int, owner: str
                 f"POST {BASE}/abortTransaction/0/{txn.least}",
             ):
                 assert Web(stage)(line, **headers).status == 403
+
+
+@pytest.mark.parametrize(("role", "status"), [("billing", 200), ("root", 200), ("reader", 403)])
+def test_who_may_look_at_a_transaction_without_topics(role: str, status: int) -> None:
+    """Its owner and superusers: there is no topic that another role may look up."""
+    with Stage(**SECURED) as stage:
+        reply = request(
+            stage, stage.client(**shown("billing")), pb.CommandNewTxn(txn_ttl_millis=9_000)
+        )
+        target = f"GET {BASE}/transactionMetadata/0/{reply.txnid_least_bits}"
+        assert Web(stage)(target, **bearer(role)).status == status
+
+
+def test_a_damaged_topic_does_not_keep_the_metadata_back(opened: Open) -> None:
+    """An operator who is about to abort the transaction looks at it first."""
+    stage, topic = opened.stage, opened.stage.topic()
+    stage.run(topic_lifecycle.close_topic(stage.broker, topic))
+    log = stage.store._logs.pop(topic.row.topic_id)
+    stage.store._damaged_topics[topic.row.topic_id] = "a byte of it has changed"
+    try:
+        answer = opened.get(f"transactionMetadata/0/{opened.txn.least}")
+    finally:
+        del stage.store._damaged_topics[topic.row.topic_id]
+        stage.store._logs[topic.row.topic_id] = log
+    assert answer.status == 200, answer.json
+    assert answer.json["producedPartitions"] == {TOPIC: {"aborted": False}}
+    assert answer.json["ackedPartitions"] == {TOPIC: {"s": {}}}
 
 
 def test_topics_are_called_as_the_client_calls_them(stage: Stage) -> None:
