@@ -399,11 +399,7 @@ class Transactions:
     def _begin_end(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> End:
         txns: dict[TxnId, Transaction] = {}
         for txn_id in txn_ids:
-            txn = self.coordinator.get(txn_id)
-            if txn is None or txn.is_ending or txn.decided is None:
-                txn = self.coordinator.find(txn_id)
-            elif txn.decided is not outcome:
-                raise self.coordinator.contradiction(txn_id, txn.decided)
+            txn = self.coordinator.find_to_end(txn_id, outcome)
             txns |= {one.txn_id: one for one in (txn, *txn.company)}
         elsewhere: dict[str, int] = {}
         if self.shared is not None:

@@ -196,6 +196,15 @@ class Coordinator:
             raise InvalidTransactionStatus(f"transaction {txn_id} is ending")
         return txn
 
+    def find_to_end(self, txn_id: TxnId, outcome: Outcome) -> Transaction:
+        """The open transaction, to end it like this; or the error that says why it cannot."""
+        txn = self.get(txn_id)
+        if txn is None or txn.is_ending or txn.decided is None:
+            return self.find(txn_id)
+        if txn.decided is not outcome:
+            raise self.contradiction(txn_id, txn.decided)
+        return txn
+
     @property
     def last_given(self) -> int:
         """The second half of the last id that was given; 0 before the first."""
