@@ -29,7 +29,8 @@ from milepost.errors import (
     TransactionConflict,
 )
 
-# Series whose last step is remembered. One that did nothing for so long may be forgotten for a new one.
+# Series of one role whose last step is remembered. One that did nothing for so long may be forgotten for a
+# new one.
 SERIES_MAX: Final = 10_000
 KEPT_MS: Final = 30 * 24 * 3600 * 1000
 # Runs that are known to be over. A worker that comes late is late by seconds.
@@ -62,6 +63,8 @@ class SeriesTable:
     def __init__(self) -> None:
         self.last: dict[Key, Step] = {}
         """The last step of each series, the one first that was not heard of for longest."""
+        # The names of each role's series in `last`, in the same order.
+        self._names: dict[str, dict[str, None]] = {}
         # The open transactions of each run, the newest run last; no series without any. A run that has none
         # any more stays until its series has none, so that it is refused; a restart forgets it, and then the
         # step alone decides.
@@ -81,7 +84,7 @@ class SeriesTable:
                 f"run {series.run} of series {series.name} is over: another has begun"
             )
         if series.step is not None and (owner, series.name) not in self.last:
-            self._check_room(now_ms)
+            self._check_room(owner, now_ms)
 
     def check_step(self, owner: str, series: Series) -> None:
         """May this step be committed?"""
@@ -96,13 +99,15 @@ class SeriesTable:
             f"series {series.name} has committed step {last.number}, and is at step {series.step} again"
         )
 
-    def _check_room(self, now_ms: int) -> None:
-        if len(self.last) >= SERIES_MAX:
-            oldest = next(iter(self.last.values()))
+    def _check_room(self, owner: str, now_ms: int) -> None:
+        """Raise if the role has too many series. Those of other roles take no room of its own."""
+        names = self._names.get(owner, {})
+        if len(names) >= SERIES_MAX:
+            oldest = self.last[owner, next(iter(names))]
             if now_ms - oldest.when_ms < KEPT_MS:
                 raise TooManyRequests(
-                    f"the steps of {SERIES_MAX} series are remembered, all of them of the last "
-                    f"{KEPT_MS // 86_400_000} days"
+                    f"the steps of {SERIES_MAX} series of this role are remembered, all of them of the "
+                    f"last {KEPT_MS // 86_400_000} days"
                 )
 
     def of_run(self, owner: str, series: Series) -> list[int]:
@@ -136,10 +141,18 @@ class SeriesTable:
             del self._over[next(iter(self._over))]
 
     def remember(self, key: Key, step: Step) -> None:
+        """Remember the last step of a series, and forget the role's oldest series if there are too many
+        and it did nothing for long. A young one stays: forgotten, its step could be committed again."""
+        owner, name = key
+        names = self._names.setdefault(owner, {})
         self.last.pop(key, None)
+        names.pop(name, None)
         self.last[key] = step
-        if len(self.last) > SERIES_MAX:
-            del self.last[next(iter(self.last))]
+        names[name] = None
+        if len(names) > SERIES_MAX:
+            oldest = next(iter(names))
+            if step.when_ms - self.last[owner, oldest].when_ms >= KEPT_MS:
+                del self.last[owner, oldest], names[oldest]
 
     def __iter__(self) -> Iterator[tuple[Key, Step]]:
         return iter(self.last.items())

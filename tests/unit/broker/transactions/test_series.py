@@ -41,3 +41,22 @@ def test_a_series_is_its_owners() -> None:
     table.check("two", Series("q", "r", 3), now_ms=2000)
     with pytest.raises(TransactionConflict):
         table.check("one", Series("q", "r", 3), now_ms=2000)
+
+
+def test_one_role_does_not_fill_the_table_for_another(full: SeriesTable) -> None:
+    full.check("two", Series("new", "r", 1), now_ms=2000)
+    full.ended("two", Series("new", "r", 1), 1, committed_ms=2000)
+    assert full.last["", "q0"] == Step(3, 1000)
+
+
+def test_no_young_one_is_forgotten_for_those_that_were_opened_while_there_was_room() -> None:
+    table = SeriesTable()
+    for number in range(SERIES_MAX - 1):
+        table.remember(("", f"q{number}"), Step(3, 1000 + number))
+    late = [Series(name, "r", 1) for name in ("a", "b")]
+    for series in late:
+        table.check("", series, now_ms=2000)
+    for series in late:
+        table.ended("", series, 1, committed_ms=2000)
+    with pytest.raises(TransactionConflict):  # else its step would be written twice
+        table.check("", Series("q0", "r", 3), now_ms=2000)
