@@ -1,12 +1,14 @@
 """RocketMQ's calls on a broker of its own process: sends, receives with acks, latency, polls that wait.
 
     python -m bench rocketmq
+    MILEPOST_PEER=… python -m bench rocketmq
     MILEPOST_ROCKETMQ=127.0.0.1:9876,127.0.0.1:8081 python -m bench rocketmq
 
-The second form names the name server and the proxy of a RocketMQ 5.3 that runs on this machine with
-`flushDiskType=SYNC_FLUSH`: it has the same work, and its figures stand beside Milepost's. It gets topics
-`milepost-bench-…`. `MILEPOST_ROCKETMQ_PID` names its process, whose CPU is shown too. Both take turns, five
-rounds of each work; a figure is the one in the middle.
+With a peer a RocketMQ 5.3 has the same work, and its figures stand beside Milepost's. The second form names a
+program that runs one (`bench/peers.py`). The third names the name server and the proxy of one that runs on
+this machine with `flushDiskType=SYNC_FLUSH`; it gets topics `milepost-bench-…`, and `MILEPOST_ROCKETMQ_PID`
+names its process, whose CPU is shown too. Both take turns, five rounds of each work; a figure is the one in
+the middle.
 
 The load is a bare gRPC client on the same machine (`bench/load/grpc_calls.py`), the same for both servers.
 CPU is the server's alone. Every receipt and every ack is on disk.
@@ -27,14 +29,14 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
 import bench
-from bench import Result, at_least, at_most
+from bench import Result, at_least, at_most, peers
 from bench.load.attacker import Attacker
 from bench.load.beside import Disturbance, compare
 from bench.load.grpc_calls import GrpcCalls
@@ -123,10 +125,9 @@ class Milepost(Process):
 class RocketMq(Process):
     """One that runs already."""
 
-    def __init__(self) -> None:
-        self._name_server, proxy = PEER.split(",")
-        pid = os.environ.get("MILEPOST_ROCKETMQ_PID")
-        super().__init__("RocketMQ", int(proxy.rpartition(":")[2]), int(pid) if pid else None)
+    def __init__(self, name_server: str, port: int, pid: int | None) -> None:
+        self._name_server = name_server
+        super().__init__("RocketMQ", port, pid)
 
     def make_topic(self, name: str) -> None:
         """As `mqadmin updateTopic` does."""
@@ -138,6 +139,18 @@ class RocketMq(Process):
         answer = _ask(address, Command(17, fields=fields))
         if answer.code != 0:
             raise RuntimeError(f"RocketMQ makes no topic: {answer.remark}")
+
+
+@contextmanager
+def rocketmq() -> Iterator[RocketMq]:
+    """The one that the environment names, or one of its own for as long as it is wanted."""
+    if PEER:
+        name_server, proxy = PEER.split(",")
+        pid = os.environ.get("MILEPOST_ROCKETMQ_PID")
+        yield RocketMq(name_server, int(proxy.rpartition(":")[2]), int(pid) if pid else None)
+        return
+    with peers.running("rocketmq") as peer:
+        yield RocketMq(f"127.0.0.1:{peer.second_port}", peer.port, peer.pid)
 
 
 def _ask(address: str, command: Command) -> Command:
@@ -233,14 +246,17 @@ class Client:
 
 
 def run() -> Iterator[Result]:
-    with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder,
+        ExitStack() as open_,
+    ):
         own = Milepost(folder)
         try:
             targets: list[Process] = [own]
-            if PEER:
-                targets.append(RocketMq())
-            else:
-                yield Result("RocketMQ 5.3: left out, MILEPOST_ROCKETMQ names none", 0, "")
+            try:
+                targets.append(open_.enter_context(rocketmq()))
+            except peers.Unavailable as reason:
+                print(f"  not compared with RocketMQ: {reason}", flush=True)
             for target in targets:
                 for topic in (SENT, READ, LIVE):
                     target.make_topic(topic.name)

@@ -3,9 +3,9 @@
     MILEPOST_PEER=… python -m bench spark-kafka             # a program that runs a Kafka and has the jars
     KAFKA_BOOTSTRAP=127.0.0.1:9092 SPARK_KAFKA_JARS=… python -m bench spark-kafka
 
-`$MILEPOST_PEER run kafka --data DIR --port N` prints a line with `ready` when it serves, `$MILEPOST_PEER jars
-spark-kafka` the folder of the jars of Spark's Kafka source. Without either there is nothing to compare with,
-and one line says so. `--full` takes 2,000,000 rows instead of 500,000; `SPARK_KAFKA_ONLY=stream` some of it.
+`bench/peers.py` says what such a program does; `$MILEPOST_PEER jars spark-kafka` prints the folder with the
+jars of Spark's Kafka source. Without either there is nothing to compare with, and one line says so. `--full`
+takes 2,000,000 rows instead of 500,000; `SPARK_KAFKA_ONLY=stream` some of it.
 
 Both topics have one partition, split over two tasks, in batches of 1,000 messages of 100 B with keys. Each
 workload is run once to warm up and then in turns; the best round of each counts, as a shared machine only
@@ -21,9 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +31,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import bench
-from bench import Result, at_least
+from bench import Result, at_least, peers
 from bench.load.target import started
 from bench.spark_live import KAFKA_COLUMNS, TOPIC, fill, noop, session
 
@@ -42,15 +39,10 @@ KAFKA_TOPIC = "bench"
 ROUNDS = 3
 TASKS = 2
 TRIGGERS = 4
-PEER_TIMEOUT_S = 120
 
 # Our rate by Kafka's, at least: at work, and of a stream with what starting it takes.
 AT_WORK = 1.2
 WITH_START = 1.0
-
-
-class Unavailable(Exception):
-    """There is no Kafka here; says why."""
 
 
 class Kafka(NamedTuple):
@@ -70,47 +62,18 @@ class Pass(NamedTuple):
 def kafka() -> Iterator[Kafka]:
     """The one that the environment names, or one of its own for as long as it is wanted."""
     bootstrap, jars = os.environ.get("KAFKA_BOOTSTRAP"), os.environ.get("SPARK_KAFKA_JARS")
-    peer = os.environ.get("MILEPOST_PEER")
     if bootstrap and jars:
         yield Kafka(bootstrap, _jars(jars))
         return
-    if not peer:
-        raise Unavailable(
-            "MILEPOST_PEER names no program that runs one, KAFKA_BOOTSTRAP and SPARK_KAFKA_JARS none "
-            "that runs already"
-        )
-    found = subprocess.run(
-        [peer, "jars", "spark-kafka"], capture_output=True, text=True, timeout=600, check=False
-    )
-    if found.returncode:
-        raise Unavailable(found.stderr.strip() or f"{peer} has no jars")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
-        log = Path(folder, "log")
-        with log.open("w", encoding="utf-8") as errors:
-            process = subprocess.Popen(
-                [peer, "run", "kafka", "--data", f"{folder}/data", "--port", str(port)],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-            )
-        try:
-            assert process.stdout is not None
-            if not any("ready" in line for line in process.stdout):
-                raise Unavailable(log.read_text(encoding="utf-8")[-200:].strip())
-            yield Kafka(f"127.0.0.1:{port}", _jars(found.stdout.strip()))
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PEER_TIMEOUT_S)
+    jars = peers.jars("spark-kafka")
+    with peers.running("kafka") as peer:
+        yield Kafka(peer.address, _jars(jars))
 
 
 def _jars(folder: str) -> str:
     jars = sorted(str(one) for one in Path(folder).glob("*.jar"))
     if not jars:
-        raise Unavailable(f"there are no jars in {folder}")
+        raise peers.Unavailable(f"there are no jars in {folder}")
     return ",".join(jars)
 
 
@@ -261,18 +224,18 @@ def _ratio(name: str, rates: list[float], wanted: float) -> Result:
 def run() -> Iterator[Result]:
     messages = 2_000_000 if bench.FULL else 500_000
     try:
-        with kafka() as peer, asyncio.Runner() as runner:
+        with kafka() as found, asyncio.Runner() as runner:
             broker = started()
             target = runner.run(broker.__aenter__())
             try:
                 fill(target.url, messages)
-                spark = session(peer.jars)
+                spark = session(found.jars)
                 try:
-                    fill_kafka(spark, peer.bootstrap, messages)
-                    yield from Comparison(spark, target.url, peer.bootstrap, messages).results()
+                    fill_kafka(spark, found.bootstrap, messages)
+                    yield from Comparison(spark, target.url, found.bootstrap, messages).results()
                 finally:
                     spark.stop()
             finally:
                 runner.run(broker.__aexit__(None, None, None))
-    except Unavailable as reason:
+    except peers.Unavailable as reason:
         print(f"  not compared with Kafka: {reason}", flush=True)

@@ -1,7 +1,8 @@
 """Transactions: what they cost beside the same messages without, how many a second, how much memory.
 
     python -m bench transactions
-    python -m bench.transactions pulsar://127.0.0.1:6650     # the rate of another broker too, in one run
+    MILEPOST_PEER=… python -m bench transactions             # the rate of Apache Pulsar too (bench/peers.py)
+    python -m bench.transactions pulsar://127.0.0.1:6650     # … or of another broker that runs already
 
 The rate is that of the broker and its disk: the load is one process of prepared bytes
 (`bench/load/transactor.py`), a sixth of the broker's CPU or less, and the report says how much it took. Each
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 import bench
-from bench import Result, at_least, at_most
+from bench import Result, at_least, at_most, peers
 from bench.load.link import Frames, Link
 from bench.load.target import Target, started
 from bench.load.transactor import TTL_MS, Transactor
@@ -262,7 +263,12 @@ async def measure(other: Target | None = None) -> list[Result]:
 
 
 def run() -> Iterator[Result]:
-    yield from uvloop.run(measure())
+    try:
+        with peers.running("pulsar") as peer:
+            yield from uvloop.run(measure(Target(f"pulsar://{peer.address}", peer.pid)))
+    except peers.Unavailable as reason:
+        print(f"  not compared with Apache Pulsar: {reason}", flush=True)
+        yield from uvloop.run(measure())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,136 @@
+"""Peers: Apache Pulsar, Kafka and RocketMQ, started by a program that the environment names.
+
+    with running("pulsar") as peer:
+        peer.port, peer.pid
+
+`MILEPOST_PEER` names the program. `$MILEPOST_PEER run NAME --data DIR --port N` runs the peer in the
+foreground, prints a line `ready … pid PID` on its output when it serves, and stops at SIGTERM. It takes
+`--http-port M` for Pulsar and `--namesrv-port M` for RocketMQ. `KAFKA_FLUSH=1` asks for a sync of every
+append, as Milepost and Pulsar do it.
+
+Where a peer cannot be had, `Unavailable` says why, and the benchmark goes on without it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+PROGRAM_NAME = "MILEPOST_PEER"
+STOP_TIMEOUT_S = 60
+JARS_TIMEOUT_S = 600
+# RocketMQ has its other ports beside that of its name server.
+SECOND_PORT_OPTIONS = {"pulsar": "--http-port", "rocketmq": "--namesrv-port"}
+
+
+class Unavailable(Exception):
+    """The peer is not here; says why."""
+
+
+class Peer(NamedTuple):
+    port: int
+    second_port: int
+    """Of HTTP (Pulsar), or of the name server (RocketMQ)."""
+    pid: int | None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+def program() -> str:
+    found = os.environ.get(PROGRAM_NAME)
+    if not found:
+        raise Unavailable(f"{PROGRAM_NAME} names no program that runs one")
+    return found
+
+
+def jars(name: str) -> str:
+    """The folder of a peer's jars."""
+    try:
+        found = subprocess.run(
+            [program(), "jars", name],
+            capture_output=True,
+            text=True,
+            timeout=JARS_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(str(error)) from error
+    if found.returncode:
+        raise Unavailable(found.stderr.strip() or f"there are no jars of {name}")
+    return found.stdout.strip()
+
+
+@contextmanager
+def running(name: str, settings: Mapping[str, str] | None = None) -> Iterator[Peer]:
+    """A peer of its own on free ports of loopback, on a directory that goes with it."""
+    port, second = free_port(), free_port()
+    with tempfile.TemporaryDirectory(
+        prefix="milepost-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        command = [program(), "run", name, "--data", f"{folder}/data", "--port", str(port)]
+        if option := SECOND_PORT_OPTIONS.get(name):
+            command += [option, str(second)]
+        log = Path(folder, "log")
+        with log.open("w", encoding="utf-8") as errors:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    start_new_session=True,
+                    env={**os.environ, **(settings or {})},
+                )
+            except OSError as error:
+                raise Unavailable(str(error)) from error
+        try:
+            assert process.stdout is not None
+            ready = next((line for line in process.stdout if line.startswith("ready")), None)
+            if ready is None:
+                said = log.read_text(encoding="utf-8").strip().splitlines()
+                raise Unavailable(said[-1] if said else f"{name} did not start")
+            yield Peer(port, second, pid_in(ready))
+        finally:
+            _stop(process)
+
+
+def pid_in(ready: str) -> int | None:
+    """The process that a line of readiness names.
+
+    >>> pid_in("ready 4.20 pid 4711")
+    4711
+    >>> pid_in("ready") is None
+    True
+    """
+    words = ready.split()
+    return int(words[words.index("pid") + 1]) if "pid" in words else None
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End the program and the peer, which are a group of their own."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    if process.stdout is not None:
+        process.stdout.close()
