@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
@@ -25,7 +26,7 @@ import uvloop
 import bench
 from bench import Result, at_most
 from bench.load import frames
-from bench.load.beside import SETTLE_S, Disturbance, compare
+from bench.load.beside import SETTLE_S, Beside, Disturbance, compare
 from bench.load.link import Frames, Link
 from bench.load.target import started
 from bench.load.workloads import Load
@@ -44,6 +45,7 @@ QUOTA_INTERVAL_S = 0.2
 WINDOW_FRAMES = 200
 ACKED_AT_ONCE = 1000
 PERMITS = 500
+DELAYED = "delayed messages become due"
 
 Act = Callable[[str], Awaitable[object]]
 
@@ -102,7 +104,7 @@ class Stage:
         await self.ask("POST", topic, path, json=quota)
         await asyncio.sleep(2 * QUOTA_INTERVAL_S)
 
-    async def measured(self, work: Work) -> Result:
+    async def measured(self, work: Work) -> Beside:
         if work.before is not None:
             for topic in self.topics:
                 await work.before(topic)
@@ -195,50 +197,73 @@ def _delayed(messages: int, due_ms: int) -> list[bytes]:
     return made
 
 
-async def _measured(load: Load, name: str, disturbance: Disturbance, rounds: int) -> Result:
-    beside = await compare(load, name.replace(" ", "-"), disturbance, rounds=rounds)
-    return at_most(
-        f"{name}: p99 of publishing {beside.quiet_ms:.2f} ms, beside it {beside.busy_ms:.2f}",
-        beside.growth,
-        "x",
-        GROWTH_MAX,
-    )
+async def _measured(load: Load, name: str, disturbance: Disturbance, rounds: int) -> Beside:
+    return await compare(load, name.replace(" ", "-"), disturbance, rounds=rounds)
 
 
-async def measure() -> list[Result]:
-    messages, rounds = (MESSAGES, 6) if bench.FULL else (MESSAGES // 20, 4)
+class Dials(NamedTuple):
+    """How large the topics are, and how often each kind of work is looked at."""
+
+    messages: int
+    rounds: int
+
+    @property
+    def delayed(self) -> int:
+        return int(self.messages * DELAYED_PART)
+
+
+FULL = Dials(MESSAGES, 6)
+PART = Dials(MESSAGES // 20, 4)
+
+
+async def disturbed(dials: Dials, source: Path | None = None) -> AsyncIterator[tuple[str, Beside]]:
+    """What publishing felt of each kind of work. `source`: of another commit (`bench/load/target.py`)."""
     settings = {
-        "ledger_entries_max": str(messages // LEDGERS // 2),
+        "ledger_entries_max": str(dials.messages // LEDGERS // 2),
         "quota_check_interval_s": str(QUOTA_INTERVAL_S),
         "max_unacked_messages_per_consumer": "0",
         "max_unacked_messages_per_subscription": "0",
     }
-    async with started(**settings) as target, httpx2.AsyncClient(base_url=target.http_url) as http:
+    async with (
+        started(source=source, **settings) as target,
+        httpx2.AsyncClient(base_url=target.http_url) as http,
+    ):
         load = Load(target)
-        stage = Stage(load, http, messages, rounds)
+        stage = Stage(load, http, dials.messages, dials.rounds)
         await stage.prepare()
-        looked_at, expired = (f"/subscription/{name}" for name in SUBSCRIPTIONS[:2])
-        works = [
-            Work("peek far into a backlog", stage.asks("GET", f"{looked_at}/position/9999")),
-            Work("analyse a backlog", stage.asks("POST", f"{looked_at}/analyzeBacklog")),
-            Work("statistics", stage.asks("GET", "/stats?getPreciseBacklog=true")),
-            Work("open", stage.asks("GET", "/stats"), before=stage.asks("PUT", "/unload")),
-            Work("unload", stage.asks("PUT", "/unload")),
-            Work("clear a backlog", stage.asks("POST", f"{looked_at}/skip_all")),
-            Work("expire messages", stage.asks("POST", f"{expired}/expireMessages/0")),
-            Work("evict by quota", stage.evict),
-            Work("trim ledgers", stage.asks("POST", "/trim")),
-            Work("delete", stage.asks("DELETE", "?force=true")),
-        ]
-        results = [await stage.measured(work) for work in works]
-        delayed = int(messages * DELAYED_PART)
-        due = _becoming_due(load, delayed)
-        name = f"{delayed:,} delayed messages become due"
-        results.append(await _measured(load, name, due, min(rounds, 4)))
+        for work in works(stage):
+            yield work.name, await stage.measured(work)
+        due = _becoming_due(load, dials.delayed)
+        yield DELAYED, await _measured(load, DELAYED, due, min(dials.rounds, 4))
+
+
+def works(stage: Stage) -> list[Work]:
+    """First what only looks, then what takes away."""
+    looked_at, expired = (f"/subscription/{name}" for name in SUBSCRIPTIONS[:2])
     return [
-        Result(f"topics of {messages:,} messages, subscriptions", len(SUBSCRIPTIONS), ""),
-        *results,
+        Work("peek far into a backlog", stage.asks("GET", f"{looked_at}/position/9999")),
+        Work("analyse a backlog", stage.asks("POST", f"{looked_at}/analyzeBacklog")),
+        Work("statistics", stage.asks("GET", "/stats?getPreciseBacklog=true")),
+        Work("open", stage.asks("GET", "/stats"), before=stage.asks("PUT", "/unload")),
+        Work("unload", stage.asks("PUT", "/unload")),
+        Work("clear a backlog", stage.asks("POST", f"{looked_at}/skip_all")),
+        Work("expire messages", stage.asks("POST", f"{expired}/expireMessages/0")),
+        Work("evict by quota", stage.evict),
+        Work("trim ledgers", stage.asks("POST", "/trim")),
+        Work("delete", stage.asks("DELETE", "?force=true")),
     ]
+
+
+async def measure() -> list[Result]:
+    dials = FULL if bench.FULL else PART
+    results = [
+        Result(f"topics of {dials.messages:,} messages, subscriptions", len(SUBSCRIPTIONS), "")
+    ]
+    async for name, beside in disturbed(dials):
+        told = f"{dials.delayed:,} {name}" if name == DELAYED else name
+        told += f": p99 of publishing {beside.quiet_ms:.2f} ms, beside it {beside.busy_ms:.2f}"
+        results.append(at_most(told, beside.growth, "x", GROWTH_MAX))
+    return results
 
 
 def run() -> Iterator[Result]:

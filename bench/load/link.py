@@ -41,6 +41,8 @@ class Refused(Exception):
 class Link(asyncio.Protocol):
     def __init__(self, token: str = "") -> None:
         self.protocol = ClientProtocol()
+        self.server_version = ""
+        """What the broker calls itself."""
         self._token = token
         self.hot: dict[int, Hot] = {}
         """Kind of frame → who gets them raw."""
@@ -170,10 +172,11 @@ class Link(asyncio.Protocol):
         self._flush()
 
     def _answered(self, event: Command) -> None:
+        message: Any = event.message
         if event.kind == Kind.CONNECTED:
+            self.server_version = message.server_version
             self._connected.set_result(None)
             return
-        message: Any = event.message
         is_no = "error" in message.DESCRIPTOR.fields_by_name and message.HasField("error")
         no = Refused(f"{type(message).__name__}: {message}") if is_no else None
         answer = self._answers.pop(getattr(message, "request_id", -1), None)

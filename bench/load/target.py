@@ -23,6 +23,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.load.link import Link
+from bench.peers import PROGRAM_NAME
 
 # Beside other work a start may wait for its turn: that is no figure, and no reason to give up.
 READY_TIMEOUT_S = 300.0
@@ -65,11 +66,16 @@ class Target(NamedTuple):
 
 @asynccontextmanager
 async def started(
-    *options: str, program: Sequence[str] = PROGRAM, **settings: str
+    *options: str,
+    program: Sequence[str] = PROGRAM,
+    source: Path | None = None,
+    **settings: str,
 ) -> AsyncIterator[Target]:
     """`milepost serve` on free ports and a directory that goes with it; settings by their names.
-    `program` is the module that serves, with arguments of its own."""
-    async with _serving(program, "--port", "0", *options, **settings) as (process, ready):
+    `program` is the module that serves, with arguments of its own; `source` the folder with the package of
+    another commit."""
+    serving = _serving(program, "--port", "0", *options, folder=None, source=source, **settings)
+    async with serving as (process, ready):
         async with asyncio.timeout(READY_TIMEOUT_S):
             while not ready.exists():
                 if process.returncode is not None:
@@ -81,7 +87,11 @@ async def started(
 
 @asynccontextmanager
 async def _serving(
-    program: Sequence[str], *options: str, folder: Path | None = None, **settings: str
+    program: Sequence[str],
+    *options: str,
+    folder: Path | None = None,
+    source: Path | None = None,
+    **settings: str,
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
     """The process, and the file that it writes when it is ready. A `folder` that is given stays."""
     is_given = folder is not None
@@ -96,7 +106,8 @@ async def _serving(
         *options,
         stdout=asyncio.subprocess.DEVNULL,
         env={
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != PROGRAM_NAME},
+            **({} if source is None else {"PYTHONPATH": str(source)}),
             **{f"MILEPOST_{name.upper()}": value for name, value in settings.items()},
         },
     )
@@ -115,29 +126,32 @@ async def _serving(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def measure_restart(fill: Callable[[Target], Awaitable[object]]) -> float:
+async def measure_restart(
+    fill: Callable[[Target], Awaitable[object]], source: Path | None = None
+) -> float:
     """Let a broker be filled, kill it, start it again; seconds until it answers its first CONNECT."""
     with tempfile.TemporaryDirectory(prefix="milepost-bench-") as name:
         folder = Path(name)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        async with _serving(PROGRAM, "--port", str(port), folder=folder) as (process, ready):
+        serving = _serving(PROGRAM, "--port", str(port), folder=folder, source=source)
+        async with serving as (process, ready):
             async with asyncio.timeout(READY_TIMEOUT_S):
                 while not ready.exists():
                     await asyncio.sleep(0.01)
             await fill(Target(f"pulsar://127.0.0.1:{port}", process.pid))
             process.kill()
             await process.wait()
-        return await measure_start(folder)
+        return await measure_start(folder, source)
 
 
-async def measure_start(folder: Path | None = None) -> float:
+async def measure_start(folder: Path | None = None, source: Path | None = None) -> float:
     """Start `milepost serve` on an empty directory, or on one that is given; seconds until it answers its
     first CONNECT."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     began = time.perf_counter()
-    async with _serving(PROGRAM, "--port", str(port), folder=folder):
+    async with _serving(PROGRAM, "--port", str(port), folder=folder, source=source):
         async with asyncio.timeout(READY_TIMEOUT_S):
             while True:
                 try:
@@ -178,3 +192,19 @@ def measure_sync(count: int = 500, size_bytes: int = 256, pause_s: float = 0.001
         os.unlink(path)
     cuts = statistics.quantiles(took, n=100)
     return SyncTime(cuts[49], cuts[98])
+
+
+def measure_disk_rate(total_bytes: int, piece_bytes: int = 4 * MIB) -> float:
+    """Bytes a second that the disk takes: a plain file, written and synced a piece at a time."""
+    file, path = tempfile.mkstemp(prefix="milepost-bench-")
+    piece = os.urandom(piece_bytes)
+    count = max(total_bytes // piece_bytes, 1)
+    try:
+        began = time.perf_counter()
+        for _ in range(count):
+            os.write(file, piece)
+            os.fdatasync(file)
+        return count * piece_bytes / (time.perf_counter() - began)
+    finally:
+        os.close(file)
+        os.unlink(path)

@@ -40,6 +40,8 @@ class Figure(NamedTuple):
     samples: Sequence[Sample] = ()
     rss_mib: float | None = None
     bytes_each: int = 0
+    load_cpu_s: float | None = None
+    """What the load generator itself took: near to `seconds`, it is what was measured."""
 
     @property
     def rate(self) -> float:
@@ -98,13 +100,14 @@ class Load:
         self, name: str, work: Callable[[], Awaitable[tuple[int, Sequence[Sample]]]]
     ) -> Figure:
         """Run the part that counts between two looks at the clock and at the process."""
-        cpu = self.target.cpu_seconds()
+        cpu, own = self.target.cpu_seconds(), time.process_time()
         began = time.perf_counter()
         count, samples = await work()
         seconds = time.perf_counter() - began
-        now = self.target.cpu_seconds()
+        now, own = self.target.cpu_seconds(), time.process_time() - own
         used = None if cpu is None or now is None else now - cpu
-        return Figure(name, count, seconds, used, samples, self.target.rss_mib())
+        rss = self.target.rss_mib()
+        return Figure(name, count, seconds, used, samples, rss, load_cpu_s=own)
 
     async def link(self) -> Link:
         return await Link.open(self.target.address)
@@ -318,6 +321,27 @@ class Load:
 
         figure = await self.measured(name, work)
         link.close()
+        return figure
+
+    async def acks_of_many(self, name: str, count: int, consumers: int) -> Figure:
+        """Consumers of one Shared subscription, on a connection each, wait for the answer to each ack."""
+        topic = self.topic(name)
+        count = await self._fill(topic, count, 0)
+        links = [await self.link() for _ in range(consumers)]
+        for link in links:
+            await link.subscribe(topic, "s", 0, shared=True)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            # How many messages each of them gets is the broker's to say.
+            ackers = [Acker(link, count + 1, parallel=1, queue=100) for link in links]
+            async with asyncio.timeout(2 * SECONDS_MAX):
+                while sum(acker.count for acker in ackers) < count:
+                    await asyncio.sleep(0.002)
+            return count, [sample for acker in ackers for sample in acker.samples]
+
+        figure = await self.measured(name, work)
+        for link in links:
+            link.close()
         return figure
 
     # -- one by one --------------------------------------------------------------------------------
