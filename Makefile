@@ -14,7 +14,7 @@ WAITING_JOBS ?= 3
 SECONDS ?= 60
 LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
-QUICK := tests/unit tests/property tests/scenarios tests/simulation \
+QUICK := tests/unit tests/benchmarks tests/property tests/scenarios tests/simulation \
 	$(filter-out %_client.py,$(wildcard tests/pips/test_*.py)) tests/test_tidy.py tests/test_docs.py \
 	tests/test_examples.py tests/test_judge.py tests/test_campaign.py
 # The files of these with tests that are slow: the thousands of others need not be collected for them.
@@ -122,8 +122,9 @@ docs: $(READY) ## make the generated pages again
 	$(BIN)/python -m milepost.cli.manual > docs/cli.md
 	$(BIN)/python -m milepost.broker.policies.reference > docs/policies.md
 
-bench: $(READY) ## throughput, latency and memory, as ratios where possible
-	$(BIN)/python -m bench
+bench: $(READY) ## the goals of speed, as docs/benchmarks.md: beside Pulsar and Kafka (MILEPOST_PEER), an earlier commit (BEFORE=)
+	$(BIN)/python -m bench goals $(if $(BEFORE),--before $(BEFORE)) $(OPTIONS) || broken=1; \
+	  $(BIN)/python -m bench report && [ -z "$$broken" ]
 
 lock: $(READY) ## pin the dependencies again
 	$(BIN)/python -m pip install --quiet uv

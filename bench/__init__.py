@@ -1,9 +1,10 @@
 """Benchmarks: what the product promises in numbers, measured.
 
 A module of this package has `run()`, which measures for some seconds and returns its results; `python -m
-bench` prints those of all modules. Figures of a shared machine are to be read as ± 30 %, so wherever it
-can be, a result is a ratio of two things measured in the same run. What takes long is a part of its size,
-or fewer rounds, unless `--full` is said.
+bench NAME` prints them. `goals/` has the goals of speed with their table and page, which is what `python -m
+bench` measures. Peers are started by the program that `MILEPOST_PEER` names (`peers.py`). Figures of a shared
+machine are to be read as ± 30 %, so wherever it can be, a result is a ratio of two things measured in a run.
+What takes long is a part of its size, or fewer rounds, unless `--full` is said.
 """
 
 from __future__ import annotations

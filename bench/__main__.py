@@ -1,10 +1,13 @@
-"""All benchmarks, or some by name.
+"""The goals of speed with one table at the end, or benchmarks by name.
 
-    python -m bench
+    python -m bench                             # the goals (bench/goals/measure.py), then their page
+    python -m bench --full                      # the goals, and every benchmark at its full size: hours
     python -m bench storage cursor
-    python -m bench --strict                    # exit status 1 if a target is missed
+    python -m bench --strict storage            # exit status 1 if a target is missed
     python -m bench --full compaction           # at its full size, which takes minutes
-    python -m bench broker --only publish-1     # the broker's has options of its own
+    python -m bench broker --only publish-1     # some have options of their own
+    python -m bench goals --before HEAD~50      # … as the goals have
+    python -m bench report                      # make the page again
 
 The exit status is 0 whatever the figures are: they depend on the machine. A benchmark that breaks down
 is an error.
@@ -15,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import bench
 from bench import (
@@ -45,6 +48,7 @@ from bench import (
     upkeep,
     wire,
 )
+from bench.goals import measure, report
 
 MODULES = {
     "storage": storage,
@@ -71,8 +75,8 @@ MODULES = {
     "spark": spark,
     "spark-kafka": spark_kafka,
 }
-# It starts a broker in a process of its own and prints as it goes.
-BROKER = "broker"
+# These print as they go and have options of their own.
+BROKER, GOALS, REPORT = "broker", "goals", "report"
 NAMES = (*MODULES, BROKER)
 STRICT = "--strict"
 FULL = "--full"
@@ -101,12 +105,30 @@ def main(argv: list[str]) -> int:
     if argv[:1] == [BROKER] and len(argv) > 1 and argv[1].startswith("-"):
         missed = broker.main(argv[1:])
         return missed if strict else 0
+    if argv[:1] == [GOALS]:
+        return measure.main([*argv[1:], *([STRICT] if strict else [])])
+    if argv[:1] == [REPORT]:
+        return report.main(argv[1:])
     unknown = [name for name in argv if name not in NAMES]
     if unknown:
-        print(f"no benchmark is called {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)
+        known = ", ".join((*NAMES, GOALS, REPORT))
+        print(f"no benchmark is called {unknown[0]}; there are {known}", file=sys.stderr)
         return 2
+    if argv:
+        return named(argv, strict=strict)
+    failed = goals(strict=strict)
+    return named(NAMES, strict=strict) or failed if bench.FULL else failed
+
+
+def goals(*, strict: bool) -> int:
+    """Measure the goals, and make their page of what was measured, even if something broke down."""
+    failed = measure.main([STRICT] if strict else [])
+    return report.main([]) or failed
+
+
+def named(names: Sequence[str], *, strict: bool) -> int:
     missed = 0
-    for name in argv or NAMES:
+    for name in names:
         began = time.perf_counter()
         print(f"{name}", flush=True)
         if name == BROKER:

@@ -1,0 +1,92 @@
+"""What a run has measured, as it lies in the file: pure values.
+
+A figure has one number for each turn. `figures[workload][server][measure]` is that list; what was not
+measured is not there.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+OURS, BEFORE, PULSAR, KAFKA = "milepost", "before", "pulsar", "kafka"
+PEERS = (PULSAR, KAFKA)
+
+Measures = Mapping[str, float | None]
+Figures = dict[str, dict[str, dict[str, list[float]]]]
+
+
+class Side(NamedTuple):
+    """One figure: of which workload, what, and of which server."""
+
+    workload: str
+    measure: str
+    server: str = OURS
+
+
+class Run(NamedTuple):
+    """Everything that a page says."""
+
+    made: str
+    """When it began, in UTC."""
+    commit: str
+    before: str
+    """The commit that was measured beside it; empty if there was none."""
+    machine: Mapping[str, str]
+    """What → how much, ready to be shown."""
+    servers: Mapping[str, str]
+    """Who was measured → its name."""
+    absent: Mapping[str, str]
+    """Which peer was not → why."""
+    figures: Figures
+    failures: Mapping[str, str]
+    """Workload and server → what went wrong."""
+    scale: float = 1.0
+    turns: int = 1
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Run:
+        return cls(**data)
+
+
+def without_paths(text: str) -> str:
+    """What went wrong, without folders of the machine on which it did: it may stand on a page.
+
+    >>> without_paths("no jars; more is in /home/me/maven.log")
+    'no jars; more is in …'
+    """
+    return re.sub(r"(?<![\w:/])/[\w.+@/-]+", "…", text)
+
+
+def add(figures: Figures, workload: str, server: str, measures: Measures) -> None:
+    """Keep what one turn showed."""
+    known = figures.setdefault(workload, {}).setdefault(server, {})
+    for measure, value in measures.items():
+        if value is not None:
+            known.setdefault(measure, []).append(value)
+
+
+def turns_of(figures: Figures, side: Side) -> Sequence[float]:
+    return figures.get(side.workload, {}).get(side.server, {}).get(side.measure, ())
+
+
+def middle(figures: Figures, side: Side) -> float | None:
+    """The median over the turns."""
+    values = turns_of(figures, side)
+    return statistics.median(values) if values else None
+
+
+def ratio(figures: Figures, over: Side, under: Side) -> float | None:
+    """The median of the ratios of each turn: what else the machine did then met both sides alike."""
+    tops, bottoms = turns_of(figures, over), turns_of(figures, under)
+    if len(tops) == len(bottoms):
+        ratios = [top / bottom for top, bottom in zip(tops, bottoms, strict=True) if bottom]
+        return statistics.median(ratios) if ratios else None
+    top, bottom = middle(figures, over), middle(figures, under)
+    return top / bottom if top is not None and bottom else None
