@@ -13,6 +13,7 @@ Where a peer cannot be had, `Unavailable` says why, and the benchmark goes on wi
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -26,6 +27,8 @@ from typing import NamedTuple
 PROGRAM_NAME = "MILEPOST_PEER"
 STOP_TIMEOUT_S = 60
 JARS_TIMEOUT_S = 600
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1  # of Linux
 # RocketMQ has its other ports beside that of its name server.
 SECOND_PORT_OPTIONS = {"pulsar": "--http-port", "rocketmq": "--namesrv-port"}
 
@@ -50,6 +53,11 @@ def program() -> str:
     if not found:
         raise Unavailable(f"{PROGRAM_NAME} names no program that runs one")
     return found
+
+
+def environment() -> dict[str, str]:
+    """For a broker that is measured: without the name of the program, which is no setting of it."""
+    return {name: value for name, value in os.environ.items() if name != PROGRAM_NAME}
 
 
 def jars(name: str) -> str:
@@ -88,6 +96,7 @@ def running(name: str, settings: Mapping[str, str] | None = None) -> Iterator[Pe
                     stderr=errors,
                     text=True,
                     start_new_session=True,
+                    preexec_fn=_end_with_the_parent,
                     env={**os.environ, **(settings or {})},
                 )
             except OSError as error:
@@ -101,6 +110,11 @@ def running(name: str, settings: Mapping[str, str] | None = None) -> Iterator[Pe
             yield Peer(port, second, pid_in(ready))
         finally:
             _stop(process)
+
+
+def _end_with_the_parent() -> None:
+    """Get SIGTERM when the benchmark dies, however it does: no peer outlives it."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def pid_in(ready: str) -> int | None:

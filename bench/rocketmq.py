@@ -102,7 +102,9 @@ class Milepost(Process):
         command = [sys.executable, "-m", "milepost.cli.main", "serve", "--host", "127.0.0.1"]
         command += ["--port", "0", "--http-port", "0", "--rocketmq-port", "0"]
         command += ["--data", f"{folder}/data", "--ready-file", str(ready)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, env=peers.environment()
+        )
         deadline = time.monotonic() + START_S
         while not ready.exists():
             if time.monotonic() > deadline or self._process.poll() is not None:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.load.link import Link
-from bench.peers import PROGRAM_NAME
+from bench.peers import environment
 
 # Beside other work a start may wait for its turn: that is no figure, and no reason to give up.
 READY_TIMEOUT_S = 300.0
@@ -106,7 +106,7 @@ async def _serving(
         *options,
         stdout=asyncio.subprocess.DEVNULL,
         env={
-            **{name: value for name, value in os.environ.items() if name != PROGRAM_NAME},
+            **environment(),
             **({} if source is None else {"PYTHONPATH": str(source)}),
             **{f"MILEPOST_{name.upper()}": value for name, value in settings.items()},
         },

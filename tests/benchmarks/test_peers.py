@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +42,24 @@ def test_a_peer_runs_as_long_as_it_is_wanted(program: Path) -> None:
         assert peer.port != peer.second_port
     with pytest.raises(ProcessLookupError):
         os.kill(peer.pid, 0)
+
+
+def test_a_peer_does_not_outlive_a_benchmark_that_is_killed(program: Path) -> None:
+    code = "from bench import peers\nwith peers.running('pulsar') as p: print(p.pid, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=Path(peers.__file__).parents[1],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as benchmark:
+        assert benchmark.stdout is not None
+        pid = int(benchmark.stdout.readline())
+        peer = os.pidfd_open(pid)
+        benchmark.kill()
+    ended, _, _ = select.select([peer], [], [], 30)
+    os.close(peer)
+    assert ended, "the peer still runs"
 
 
 def test_a_peer_that_does_not_start_says_why(program: Path) -> None:
