@@ -31,7 +31,7 @@ from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.errors import IndexNotFound
 from milepost.positions.names import TopicName
 from milepost.testing import MemoryFiles
-from milepost.testing.checker import History, Verdict, judge
+from milepost.testing.checker import EventHistory, Verdict, judge_events
 from milepost.testing.clock import ManualClock
 from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
@@ -61,7 +61,7 @@ class World:
         self.random = Random(seed)
         self.dials = dials = Dials.drawn(self.random, steps_of(seed) if steps is None else steps)
         self.clock = ManualClock()
-        self.history = History(clock=self.clock.monotonic)
+        self.history = EventHistory(clock=self.clock.monotonic)
         self.history.note("start")
         self.topics = [TOPIC, OTHER] if dials.has_transactions else [TOPIC]
         for topic in self.topics:
@@ -104,7 +104,7 @@ class World:
             self.site.check_all()
         finally:
             self.site.close()
-        return judge(self.history.lines())
+        return judge_events(self.history.events)
 
     def trace_hash(self) -> str:
         return hashlib.sha256("".join(self.history.lines()).encode()).hexdigest()

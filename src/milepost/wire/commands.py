@@ -15,7 +15,6 @@ Reading is strict where a wrong guess would do harm, and blind to what only a ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -174,16 +173,20 @@ def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
     if not base.HasField(name) and kind not in _PINGS:
         raise ProtocolError(Reason.BAD_COMMAND, f"{kind_name(kind)} without its fields")
     command = Command(kind, getattr(base, name))
-    _check_parts(command.message, kind_name(kind), repeated_max)
-    _check_values(command, len(data))
+    messages = [command.message]
+    _check_parts(command.message, kind_name(kind), repeated_max, messages)
+    _check_values(command, len(data), messages)
     if not command.message.IsInitialized():
         missing = ", ".join(command.message.FindInitializationErrors())  # type: ignore[attr-defined]
         raise ProtocolError(Reason.BAD_COMMAND, f"{kind_name(kind)} without {missing}")
     return command
 
 
-def _check_parts(message: Message, where: str, repeated_max: int) -> None:
-    """Texts are texts, lists have an end, ids nest once.
+def _check_parts(
+    message: Message, where: str, repeated_max: int, messages: list[Message]
+) -> None:
+    """Texts are texts, lists have an end, ids nest once. Add to `messages` those inside this one, but for
+    message ids, which have no enums.
 
     Where a text is not UTF-8 the library hands out bytes instead of `str`, far from here and in the
     hands of the code that reads the field.
@@ -192,7 +195,7 @@ def _check_parts(message: Message, where: str, repeated_max: int) -> None:
         values = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
             _check_length(field.name, len(values), where, repeated_max)
-            if any(isinstance(text, bytes) for text in values):
+            if bytes in map(type, values):
                 raise ProtocolError(
                     Reason.BAD_COMMAND, f"{where} with a {field.name} that is not UTF-8"
                 )
@@ -203,7 +206,8 @@ def _check_parts(message: Message, where: str, repeated_max: int) -> None:
                 continue
             _check_length(field.name, len(values), where, repeated_max)
             for part in values:
-                _check_parts(part, where, repeated_max)
+                messages.append(part)
+                _check_parts(part, where, repeated_max, messages)
 
 
 def _check_depth(message_id: pb.MessageIdData, where: str) -> None:
@@ -230,8 +234,8 @@ def _raw_type(base: pb.BaseCommand) -> int | None:
     return None
 
 
-def _check_values(command: Command, size: int) -> None:
-    """Refuse enum values that are not ours, in a command that came as so many bytes.
+def _check_values(command: Command, size: int, messages: list[Message]) -> None:
+    """Refuse enum values that are not ours, in a command of these messages that came as so many bytes.
 
     proto2 keeps them among the unknown fields and reads the enum as absent: a producer asking for an
     access mode of the future would be taken for one that asked for none.
@@ -240,10 +244,9 @@ def _check_values(command: Command, size: int) -> None:
     if size <= UNKNOWN_FIELDS_SIZE_MAX or (
         0 < _unknown_size(command.message) <= UNKNOWN_FIELDS_SIZE_MAX
     ):
-        for message in _messages(command.message):
-            fields = message.DESCRIPTOR.fields_by_number
+        for message in messages:
             for number, value in _unknown_varints(message):
-                field = fields.get(number)
+                field = message.DESCRIPTOR.fields_by_number.get(number)
                 if field is not None and field.type == FieldDescriptor.TYPE_ENUM:
                     raise UnknownValue(command, field.name, value)
 
@@ -257,21 +260,10 @@ def _unknown_size(message: Message) -> int:
     return len(message.SerializePartialToString()) - len(known.SerializePartialToString())
 
 
-def _unknown_varints(message: Message) -> Iterator[tuple[int, int]]:
+def _unknown_varints(message: Message) -> list[tuple[int, int]]:
     """Number and value of the fields of one message that the library set aside."""
-    fields = UnknownFieldSet(message)
-    for place in range(len(fields)):
-        field = fields[place]
-        if field.wire_type == 0:
-            yield field.field_number, field.data
-
-
-def _messages(message: Message) -> Iterator[Message]:
-    """The message and every message inside it, but for message ids, which have no enums."""
-    yield message
-    for field, value in message.ListFields():
-        if field.type == FieldDescriptor.TYPE_MESSAGE and (
-            field.message_type is not pb.MessageIdData.DESCRIPTOR
-        ):
-            for part in value if field.is_repeated else (value,):
-                yield from _messages(part)
+    return [
+        (field.field_number, field.data)
+        for field in UnknownFieldSet(message)
+        if field.wire_type == 0
+    ]

@@ -20,18 +20,20 @@ transactions    all or nothing, never before the commit, never after an abort
 verdict         the anomalies by name, each with the lines that show it
 """
 
-from milepost.testing.checker.checker import Checker, judge, judge_file
+from milepost.testing.checker.checker import Checker, judge, judge_events, judge_file
 from milepost.testing.checker.events import BadHistory
-from milepost.testing.checker.history import History, merged
+from milepost.testing.checker.history import EventHistory, History, merged
 from milepost.testing.checker.verdict import Anomaly, Verdict
 
 __all__ = [
     "Anomaly",
     "BadHistory",
     "Checker",
+    "EventHistory",
     "History",
     "Verdict",
     "judge",
+    "judge_events",
     "judge_file",
     "merged",
 ]

@@ -11,7 +11,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from milepost.testing.checker.events import BadHistory, Event, read_events, read_header
+from milepost.testing.checker.events import (
+    BadHistory,
+    Event,
+    checked_events,
+    read_events,
+    read_header,
+)
 from milepost.testing.checker.messages import Messages
 from milepost.testing.checker.subscription import Given, Seek, Subscription, Undone
 from milepost.testing.checker.transactions import TransactionAck, Transactions
@@ -357,8 +363,21 @@ def judge(lines: Iterable[str]) -> Verdict:
     """The verdict on a history, read once."""
     numbered = iter(lines)
     header = read_header(next(numbered, ""))
+    return _judged(header, read_events(numbered))
+
+
+def judge_events(events: Iterable[Event]) -> Verdict:
+    """The verdict on a history that was never written as text: what its lines would say, the first one
+    included. None of the events is changed."""
+    copies = (event.copy() for event in events)
+    header = next(copies)
+    del header["history"]
+    return _judged(header, checked_events(copies))
+
+
+def _judged(header: Event, events: Iterable[tuple[int, Event]]) -> Verdict:
     checker = Checker(header.get("window_s", WINDOW_S))
-    for line, event in read_events(numbered):
+    for line, event in events:
         checker.take(line, event)
     return checker.finish()
 

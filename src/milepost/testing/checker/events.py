@@ -228,13 +228,17 @@ def read_header(line: str) -> Event:
 
 
 def read_events(lines: Iterable[str]) -> Iterator[tuple[int, Event]]:
-    """The events behind the first line, with the numbers of their lines.
+    """The events behind the first line, with the numbers of their lines."""
+    return checked_events(_object(number, line) for number, line in enumerate(lines, 2))
+
+
+def checked_events(events: Iterable[Event]) -> Iterator[tuple[int, Event]]:
+    """The events behind the first line, each with the number that its line has or would have.
 
     An outcome gets the `op` of its invocation, and `invoked`, the invocation itself with its `line`.
     """
     open_operations: dict[int, Event] = {}
-    for number, line in enumerate(lines, 2):
-        event = _object(number, line)
+    for number, event in enumerate(events, 2):
         kind = event.get("is")
         if kind is None:
             table = _OBSERVATIONS

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from milepost.testing.checker.events import INVOKE, VERSION
+from milepost.testing.checker.events import INVOKE, VERSION, Event
 
 BUFFER_SIZE = 1 << 20
 
@@ -114,13 +114,33 @@ class History:
     def _write(self, event: dict[str, Any], counted: str | None = None) -> None:
         if "t" not in event and counted is not None:
             event["t"] = self._clock()
+        self._keep(event)
+        if counted is not None:
+            self.counts[counted] += 1
+
+    def _keep(self, event: Event) -> None:
         line = _encode(event) + "\n"
         if self._file is None:
             self._lines.append(line)
         else:
             self._file.write(line.encode())
-        if counted is not None:
-            self.counts[counted] += 1
+
+
+class EventHistory(History):
+    """A history in memory that becomes text only where its lines are asked for. What an event was given must
+    not be changed afterwards."""
+
+    def __init__(self, **options: Any) -> None:
+        self.events: list[Event] = []
+        """As `judge_events` takes them."""
+        super().__init__(**options)
+
+    def lines(self) -> Iterator[str]:
+        for event in self.events:
+            yield _encode(event) + "\n"
+
+    def _keep(self, event: Event) -> None:
+        self.events.append(event)
 
 
 def merged(histories: Iterable[Path | Iterable[str]], into: Path) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from milepost.testing.checker import History, judge, judge_file, merged
+from milepost.testing.checker import (
+    EventHistory,
+    History,
+    judge,
+    judge_events,
+    judge_file,
+    merged,
+)
 
 
 def test_threads_write_whole_lines_in_their_order(tmp_path: Path) -> None:
@@ -61,3 +68,15 @@ def test_histories_of_processes_become_one_by_their_clock(tmp_path: Path) -> Non
     assert verdict.events.total() == 3
     merged([tmp_path / "got", []], tmp_path / "one")
     assert judge_file(tmp_path / "one").found == {"phantom": 1}
+
+
+def test_events_are_judged_as_their_lines_are() -> None:
+    history = EventHistory(clock=lambda: 1.0)
+    sent = history.invoke("publish", topic="t", message="a", by="p")
+    history.ok(sent, id=[1, 0, -1], index=0)
+    history.note("receive", topic="t", message="b", id=[1, 1, -1])
+    lines = [*history.lines()]
+    verdict = judge_events(history.events)
+    assert [one.name for one in verdict.anomalies] == ["phantom"]
+    assert verdict.anomalies == judge(lines).anomalies
+    assert [*history.lines()] == lines, "judging has changed them"
