@@ -1,8 +1,8 @@
 """The catalog in memory: what `SqliteCatalog` does, without a database, for brokers that are started by the
 thousand.
 
-One test suite runs against both. A transaction keeps a copy of every table for the case that it fails, which
-costs as much as there is in them: this is for worlds of a few topics. Nothing of it fails by itself.
+One test suite runs against both. The first change in a transaction, or behind an image, copies every table,
+which costs as much as there is in them: this is for worlds of a few topics. Nothing of it fails by itself.
 
     catalog = MemoryCatalog()
     store = Store(MemoryFiles(), catalog, ManualClock())
@@ -79,7 +79,7 @@ class _Transaction:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
-            self._catalog._tables = self._before
+            self._catalog._tables, self._catalog._is_shared = self._before, True
 
 
 class MemoryCatalog:
@@ -89,7 +89,10 @@ class MemoryCatalog:
         if image is None:
             meta = Meta(os.urandom(16), 1, 0, 1, 0)
             image = CatalogImage(meta, 0, 0, {}, {}, {}, {}, {}, {}, {})
-        self._tables = image.copy()
+        self._tables = image
+        # The tables are part of an image, or a transaction may go back to them: they are copied
+        # before they are changed.
+        self._is_shared = True
 
     def transaction(self) -> _Transaction:
         return _Transaction(self)
@@ -99,7 +102,14 @@ class MemoryCatalog:
 
     def image(self) -> CatalogImage:
         """The whole catalog, as it is now."""
-        return self._tables.copy()
+        self._is_shared = True
+        return self._tables
+
+    def _changing(self) -> CatalogImage:
+        """The tables, to be changed."""
+        if self._is_shared:
+            self._tables, self._is_shared = self._tables.copy(), False
+        return self._tables
 
     # -- meta ----------------------------------------------------------------------------------
 
@@ -121,11 +131,11 @@ class MemoryCatalog:
             raise AlreadyExists(f"topic {name} exists")
         topic_id = self._tables.last_topic_id + 1
         self._tables = self._tables._replace(last_topic_id=topic_id)
-        self._tables.topics[topic_id] = name, _text(doc)
+        self._changing().topics[topic_id] = name, _text(doc)
         return TopicRow(topic_id, name, doc)
 
     def set_topic(self, topic_id: int, doc: Doc) -> None:
-        topics = self._tables.topics
+        topics = self._changing().topics
         if topic_id not in topics:
             raise TopicNotFound(f"topic {topic_id} does not exist")
         topics[topic_id] = topics[topic_id][0], _text(doc)
@@ -155,9 +165,9 @@ class MemoryCatalog:
         self.delete_ledgers(known.union(ledger_ids), sequence)
         for state in self.states(topic_id):
             self.delete_state(state.state_id, sequence)
-        self._tables.losses.pop(topic_id, None)
-        del self._tables.topics[topic_id]
-        self._tables.tombstones[TOPIC_TOMB, topic_id] = sequence
+        self._changing().losses.pop(topic_id, None)
+        del self._changing().topics[topic_id]
+        self._changing().tombstones[TOPIC_TOMB, topic_id] = sequence
 
     # -- ledgers -------------------------------------------------------------------------------
 
@@ -171,12 +181,12 @@ class MemoryCatalog:
         return iter([row for _, row in sorted(self._tables.ledgers.items())])
 
     def put_ledgers(self, rows: Iterable[LedgerRow]) -> None:
-        self._tables.ledgers.update({row.ledger_id: row for row in rows})
+        self._changing().ledgers.update({row.ledger_id: row for row in rows})
 
     def delete_ledgers(self, ledger_ids: Iterable[int], sequence: int) -> None:
         for ledger_id in ledger_ids:
-            self._tables.ledgers.pop(ledger_id, None)
-            self._tables.tombstones[LEDGER_TOMB, ledger_id] = sequence
+            self._changing().ledgers.pop(ledger_id, None)
+            self._changing().tombstones[LEDGER_TOMB, ledger_id] = sequence
 
     # -- losses --------------------------------------------------------------------------------
 
@@ -186,10 +196,10 @@ class MemoryCatalog:
     def put_loss(self, topic_id: int, loss: Loss) -> None:
         known = self._tables.losses.get(topic_id, ())
         others = [one for one in known if one.place != loss.place]
-        self._tables.losses[topic_id] = (*others, loss)
+        self._changing().losses[topic_id] = (*others, loss)
 
     def accept_losses(self, topic_id: int) -> list[Loss]:
-        return [*self._tables.losses.pop(topic_id, ())]
+        return [*self._changing().losses.pop(topic_id, ())]
 
     # -- states --------------------------------------------------------------------------------
 
@@ -203,13 +213,13 @@ class MemoryCatalog:
             raise TopicNotFound(f"topic {topic_id} of {kind} {name} does not exist")
         state_id = self._tables.last_state_id + 1
         self._tables = self._tables._replace(last_state_id=state_id)
-        states[state_id] = _State(topic_id, kind, name, _text(doc), _NOTHING)
+        self._changing().states[state_id] = _State(topic_id, kind, name, _text(doc), _NOTHING)
         return StateRow(state_id, topic_id, kind, name, doc)
 
     def set_state(self, state_id: int, doc: Doc) -> None:
         if state_id in self._tables.states:
             state = self._tables.states[state_id]
-            self._tables.states[state_id] = state._replace(doc=_text(doc))
+            self._changing().states[state_id] = state._replace(doc=_text(doc))
 
     def states(self, topic_id: int) -> list[StateRow]:
         return [
@@ -223,8 +233,8 @@ class MemoryCatalog:
         return None if state is None else _row(state_id, state)
 
     def delete_state(self, state_id: int, sequence: int) -> None:
-        self._tables.states.pop(state_id, None)
-        self._tables.tombstones[STATE_TOMB, state_id] = sequence
+        self._changing().states.pop(state_id, None)
+        self._changing().tombstones[STATE_TOMB, state_id] = sequence
 
     def snapshot(self, state_id: int) -> Snapshot:
         state = self._tables.states.get(state_id)
@@ -236,7 +246,7 @@ class MemoryCatalog:
         state = self._tables.states.get(state_id)
         if state is not None:
             kept = Snapshot(snapshot.sequence, snapshot.data, [*map(bytes, snapshot.facts)])
-            self._tables.states[state_id] = state._replace(snapshot=kept)
+            self._changing().states[state_id] = state._replace(snapshot=kept)
 
     def last_folded(self) -> int:
         return max((one.snapshot.sequence for one in self._tables.states.values()), default=-1)
@@ -250,7 +260,7 @@ class MemoryCatalog:
 
     def forget_tombstones(self, sequence: int) -> None:
         for of in [of for of, last in self._tables.tombstones.items() if last <= sequence]:
-            del self._tables.tombstones[of]
+            del self._changing().tombstones[of]
 
     # -- schemas -------------------------------------------------------------------------------
 
@@ -261,7 +271,7 @@ class MemoryCatalog:
                 f"schema {row.name}: version {row.version} where {last + 1} is next"
             )
         kept = row._replace(properties={**row.properties})
-        self._tables.schemas[row.name, row.version] = kept
+        self._changing().schemas[row.name, row.version] = kept
 
     def schemas(self, name: str) -> list[SchemaRow]:
         rows = sorted(self._tables.schemas.items())
@@ -274,12 +284,12 @@ class MemoryCatalog:
     def erase_schemas(self, name: str, before_version: int) -> None:
         for row in self.schemas(name):
             if row.version < before_version:
-                del self._tables.schemas[name, row.version]
+                del self._changing().schemas[name, row.version]
 
     # -- documents -----------------------------------------------------------------------------
 
     def put_doc(self, folder: str, name: str, doc: Doc) -> None:
-        self._tables.docs[folder, name] = _text(doc)
+        self._changing().docs[folder, name] = _text(doc)
 
     def doc(self, folder: str, name: str) -> Doc | None:
         text = self._tables.docs.get((folder, name))
@@ -294,7 +304,7 @@ class MemoryCatalog:
         }
 
     def delete_doc(self, folder: str, name: str) -> bool:
-        return self._tables.docs.pop((folder, name), None) is not None
+        return self._changing().docs.pop((folder, name), None) is not None
 
 
 def _row(state_id: int, state: _State) -> StateRow:

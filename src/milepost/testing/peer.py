@@ -290,8 +290,9 @@ class Loopback(_Record):
         if self._reads and self._unsent:
             data, self._unsent = bytes(self._unsent), bytearray()
             self._hear(data)
-            self._unread += b"".join(self._protocol.data_to_send())  # a PONG, say
-            self._loop.call_soon(self._pour)
+            if replies := self._protocol.data_to_send():  # a PONG, say
+                self._unread += b"".join(replies)
+                self._loop.call_soon(self._pour)
         is_writable = len(self._unsent) < self._write_buffer_size
         if is_writable is not self.session.is_writable and not self.is_lost:
             self.session.writable(is_writable)

@@ -182,9 +182,7 @@ def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
     return command
 
 
-def _check_parts(
-    message: Message, where: str, repeated_max: int, messages: list[Message]
-) -> None:
+def _check_parts(message: Message, where: str, repeated_max: int, messages: list[Message]) -> None:
     """Texts are texts, lists have an end, ids nest once. Add to `messages` those inside this one, but for
     message ids, which have no enums.
 
@@ -262,8 +260,6 @@ def _unknown_size(message: Message) -> int:
 
 def _unknown_varints(message: Message) -> list[tuple[int, int]]:
     """Number and value of the fields of one message that the library set aside."""
-    return [
-        (field.field_number, field.data)
-        for field in UnknownFieldSet(message)
-        if field.wire_type == 0
-    ]
+    fields = UnknownFieldSet(message)
+    found = [fields[place] for place in range(len(fields))]
+    return [(field.field_number, field.data) for field in found if field.wire_type == 0]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from milepost.broker.policies.policy import Values, key_of, merged
@@ -111,6 +112,16 @@ class TopicPolicies:
 
 def effective(settings: Settings, namespace: Values, topic: Values) -> TopicPolicies:
     """What holds for a topic whose namespace and which itself have set these."""
+    return _merged(settings, namespace, topic) if namespace or topic else _by_default(settings)
+
+
+# Nearly every topic has these, and they change with the settings alone.
+@lru_cache(maxsize=8)
+def _by_default(settings: Settings) -> TopicPolicies:
+    return _merged(settings, {}, {})
+
+
+def _merged(settings: Settings, namespace: Values, topic: Values) -> TopicPolicies:
     value = {name: merged(policy, settings, namespace, topic) for name, policy in POLICIES.items()}
     inactive = value["inactive_topics"]
     return TopicPolicies(
