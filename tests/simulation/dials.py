@@ -21,14 +21,15 @@ BROADCAST: Final = "cast"
 
 # Most worlds are small: by the second of machine time they find as much as larger ones, and there are more
 # of them. Some mistakes need more time than they have.
-SMALL_STEPS: Final = 3
+SMALL_STEPS: Final = 2
 MEDIUM_STEPS: Final = 10
 MEDIUM_EVERY: Final = 10
 LARGE_STEPS: Final = 40
 LARGE_EVERY: Final = 100
 # A bucket costs several times as much as a disk in memory.
-BUCKET_SHARE: Final = 0.02
-# How much happens in a step.
+BUCKET_SHARE: Final = 0.01
+# How much happens in a step, of a small world and of the others.
+SMALL_VERBS: Final = (1, 3, 5)
 VERBS: Final = (2, 4, 6)
 
 # What may happen, and how often beside the rest.
@@ -42,13 +43,16 @@ TRANSACT: Final = "transact"
 
 # Some mistakes need several things in a row that hardly ever follow each other in a small world. Some worlds
 # do little else, and have the steps for it: a message is sought, comes again, and is acked behind a kill; a
-# transaction is opened, acks, and is committed.
+# transaction is opened, acks, and is committed; a reset waits for a disk that hangs, what it skips is acked,
+# and the broker is killed.
 THEMES: Final = {
     "seeks": {"publish": 2, "receive": 10, "ack": 8, "seek": 8, "come_back": 4},
     "transactions": {"publish": 3, "receive": 5, "ack": 1, TRANSACT: 20},
+    "resets": {"publish": 4, "receive": 6, "ack": 3, "reset_and_hang": 4, "let_go": 3, "kill": 1},
 }
-THEME_SHARE: Final = 0.2
-THEME_STEPS: Final = 7
+THEME_STEPS: Final = {"seeks": 7, "transactions": 7, "resets": 3}
+THEME_WEIGHTS: Final = (2, 1, 1)  # seeks need luck more often
+THEME_SHARE: Final = 0.15
 
 
 def steps_of(seed: int) -> int:
@@ -61,6 +65,9 @@ def steps_of(seed: int) -> int:
 @dataclass
 class Dials:
     steps: int
+    verbs: tuple[int, ...]
+    """How much may happen in a step."""
+    producers: int
     subscriptions: list[str]
     deduplicated: bool
     ledger_entries_max: int
@@ -88,9 +95,10 @@ class Dials:
         deduplicated = random.random() < 0.75
         odds: dict[str, float] = {}
         work: dict[str, float] = {**WORK}
+        verbs = VERBS if steps > SMALL_STEPS else SMALL_VERBS
         if steps == SMALL_STEPS and random.random() < THEME_SHARE:
-            steps, work = THEME_STEPS, {}
-            theme = random.choices([*THEMES], (3, 1))[0]  # seeks need luck more often
+            theme = random.choices([*THEMES], THEME_WEIGHTS)[0]
+            steps, verbs, work = THEME_STEPS[theme], VERBS, {}
             odds = dict(THEMES[theme])
             subscriptions = random.sample([one for one in SUBSCRIPTIONS if one != BROADCAST], 1)
         elif steps > SMALL_STEPS:
@@ -100,8 +108,8 @@ class Dials:
             if random.random() < 0.4:
                 odds[TRANSACT] = random.choice((5, 15))
         else:
-            subscriptions = random.sample([*SUBSCRIPTIONS], random.choice((1, 1, 2)))
-            for name in random.sample([*DISTURBANCES, TRANSACT], random.choice((2, 4, 6))):
+            subscriptions = random.sample([*SUBSCRIPTIONS], random.choice((1, 1, 1, 2)))
+            for name in random.sample([*DISTURBANCES, TRANSACT], random.choice((2, 3, 4))):
                 odds[name] = 2 * DISTURBANCES.get(name, 3)
         if not deduplicated:
             odds["cut"] = odds["unload"] = 0  # a message that is sent again is stored again
@@ -111,6 +119,8 @@ class Dials:
             )
         return cls(
             steps=steps,
+            verbs=verbs,
+            producers=2 if verbs is VERBS else random.choice((1, 1, 2)),
             subscriptions=subscriptions,
             deduplicated=deduplicated,
             ledger_entries_max=random.choice((2, 3, 1000)),
@@ -126,7 +136,7 @@ class Dials:
             has_transactions=bool(odds.get(TRANSACT)),
             stored=random.choice((0, 1, 3) if work else (1, 3)),
             ends_abruptly=random.random() < 0.5,
-            opens_twice=random.random() < 0.1,
+            opens_twice=random.random() < 0.05,
             on_bucket=random.random() < BUCKET_SHARE,
             odds={name: work.get(name, 0) + odds.get(name, 0) for name in {**work, **odds}},
         )

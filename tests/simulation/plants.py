@@ -127,7 +127,7 @@ BUGS = (
     Bug("a message of an open transaction is seen", _TXN + "visible_end",
         "return min(ranges.first, end_index)", "return end_index"),
     Bug("an aborted transaction shows its messages", _TXN + "ended",
-        "if messages is not None and outcome is Outcome.ABORT:", "if False:"),
+        "if messages is not None and outcome is ABORT:", "if False:"),
     Bug("the acks of a commit are not on disk", _PART + "submit",
         "if ranges and part.journal is not None:", "if False:"),
     Bug("a commit is an abort", _PART + "make_true",

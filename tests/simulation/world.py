@@ -37,12 +37,11 @@ from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
 from milepost.wire.metadata import chunk_info, is_batch, split_entry
 from simulation.consumer import Consumer, Held
-from simulation.dials import BROADCAST, VERBS, Dials, steps_of
+from simulation.dials import BROADCAST, Dials, steps_of
 from simulation.producer import Producer
 from simulation.site import Site
 from simulation.transactor import Transactor
 
-PRODUCERS = 2
 CONSUMERS_MAX = {"one": 1, "many": 2, "keys": 2, "spare": 2, BROADCAST: 2}
 MEMBERS = "ab"
 DELAY_MAX_MS = 3000
@@ -75,7 +74,7 @@ class World:
             tail_size=dials.tail_size,
             retention_check_interval_s=KEPT_S,
         )
-        self.producers = [Producer(f"p{n}", TOPIC, self.history) for n in range(PRODUCERS)]
+        self.producers = [Producer(f"p{n}", TOPIC, self.history) for n in range(dials.producers)]
         self.transactor = Transactor(self.topics, dials.subscriptions, self.history)
         self.consumers: list[Consumer] = []
         self.resets: list[tuple[list[int], asyncio.Task[Any]]] = []
@@ -90,7 +89,7 @@ class World:
             self._begin()
             odds = self.dials.odds
             for _ in range(self.dials.steps):
-                count = self.random.choice(VERBS)
+                count = self.random.choice(self.dials.verbs)
                 for verb in self.random.choices([*odds], [*odds.values()], k=count):
                     getattr(self, f"_{verb}")()
                     if odds.get("unload"):
@@ -278,6 +277,16 @@ class World:
             by="operator",
         )
         self.resets.append((asked, self.site.loop.begin(work)))
+
+    def _reset_and_hang(self) -> None:
+        """A reset waits for the disk, and clients ack what they have received before it."""
+        self._reset()
+        self._hold_journal()
+        self._turn()
+        for consumer in self.consumers:
+            for _ in range(2):
+                consumer.ack(self.random)
+        self._turn()
 
     def _unload(self) -> None:
         """Every client of the topic is told to come again, and what it had in memory is opened anew."""
@@ -533,7 +542,7 @@ def hurried() -> Iterator[None]:
                 gc.enable()
 
 
-COLLECT_EVERY = 50
+COLLECT_EVERY = 10
 
 
 def run_seed(seed: int, files: MemoryFiles | None = None, steps: int | None = None) -> str:
