@@ -7,5 +7,6 @@ producer.py     a client that publishes, and sends again what has no answer
 consumer.py     a client that receives, acks, gives back, seeks, and comes again
 transactor.py   a client that publishes and acks in transactions
 world.py        everything that may happen, the healing, and the verdict
+speed.py        how many worlds a second there are
 plants.py       bugs to plant, each of which the seeds must find
 """

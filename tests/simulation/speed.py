@@ -1,0 +1,32 @@
+"""How many worlds a second of machine time there are, small ones and all: `python -m simulation.speed`.
+
+    cd tests && python -m simulation.speed 1000        # the seeds below 1,000
+
+Other work on the machine slows it down, though waiting is not counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from simulation.dials import SMALL_STEPS, steps_of
+from simulation.world import hurried, run_seed, run_seeds
+
+
+def main(count: int) -> None:
+    run_seeds(range(1, 4))  # what is made once is made before
+    small, small_s = 0, 0.0
+    with hurried():
+        began = time.process_time()
+        for seed in range(count):
+            before = time.process_time()
+            run_seed(seed)
+            if steps_of(seed) == SMALL_STEPS:
+                small, small_s = small + 1, small_s + time.process_time() - before
+        all_s = time.process_time() - began
+    print(f"{count / all_s:.0f} worlds a second, {small / small_s:.0f} of small ones")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 1000)
