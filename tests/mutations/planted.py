@@ -207,7 +207,7 @@ BUGS = (
     # Transactions.
     Bug(  # a marker before its data: messages behind an end that is on its way
         _B + "transactions/coordinator.py",
-        "        if txn.is_ending:\n",
+        "        if txn.is_ending or txn.decided is not None:\n",
         "        if False:\n",
         _TRANSACTIONS,
     ),
@@ -286,7 +286,7 @@ BUGS = (
     ),
     Bug(  # an end that forgets the acks of its transaction
         _B + "topic/transaction_ends.py",
-        "        if txn.subscriptions and self._transactions.has_acked(txn.txn_id):\n",
+        "        if subscriptions and self._transactions.has_acked(txn_id):\n",
         "        if False:\n",
         _TRANSACTIONS,
     ),
