@@ -13,9 +13,9 @@ def looked(member: Member, now: Callable[[], float]) -> Steps[bool]:
     keys = yield from member.listed()
     if keys is None:
         return False
-    said: list[Reply] = []
+    said: dict[str, Reply] = {}
     for key in keys:
-        said.append((yield from notice_read(key)))
+        said[key] = yield from notice_read(key)
     if not member.saw(said, began):
         return False
     for key in member.board.forgotten():

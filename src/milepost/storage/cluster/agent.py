@@ -242,7 +242,7 @@ class Agent:
         if keys is None:
             return False
         said = await asyncio.gather(*(self._attempt(notice_read(key)) for key in keys))
-        found = [one for one in said if one is not None]
+        found = {key: one for key, one in zip(keys, said, strict=True) if one is not None}
         if len(found) < len(keys) or not member.saw(found, began):
             return False
         for key in member.board.forgotten():

@@ -5,6 +5,9 @@ while this broker kept looking, or when connections to it are refused. One that 
 although it refuses connections is there, at an address where this broker does not reach it: from then on only
 its notice counts. Else its shards would be claimed again with each refusal, for ever.
 
+A notice that this release cannot read is of a broker of a newer one. It is there while its bytes change, and
+nothing else is known of it: it is not hailed, and shards are neither asked of it nor given to it.
+
 To be wrong costs a reconnection of clients and never data. Of the time between two looks only `LOOK_S`
 counts: a broker that slept itself has not seen the others for long, which says nothing about them.
 """
@@ -37,11 +40,17 @@ class Board:
         self._refused: dict[str, int] = {}
         # How often the notice of a broker has changed after a refusal.
         self._survived: Counter[str] = Counter()
+        # Notices that cannot be read, by broker.
+        self._unread: dict[str, bytes] = {}
         self._looked: float | None = None
         self._watched_s = 0.0
 
-    def saw(self, notices: Mapping[str, Notice], now: float) -> None:
-        """These are the notices of all other brokers, read just now."""
+    def saw(
+        self, notices: Mapping[str, Notice], now: float, unread: Mapping[str, bytes] | None = None
+    ) -> None:
+        """These are the notices of all other brokers, read just now, and the bytes of those that this release
+        cannot read."""
+        unread = unread or {}
         if self._looked is not None:
             self._watched_s += min(now - self._looked, LOOK_S)
         self._looked = now
@@ -52,10 +61,13 @@ class Board:
             if self._refused.get(broker, notice.beat) != notice.beat:
                 del self._refused[broker]
                 self._survived[broker] += 1
-        self._notices = dict(notices)
+        for broker, data in unread.items():
+            if self._unread.get(broker) != data:
+                self._changed[broker] = self._watched_s
+        self._notices, self._unread = dict(notices), dict(unread)
         by_broker: list[dict[str, Any]] = [self._changed, self._refused, self._survived]
         for known in by_broker:
-            for broker in known.keys() - notices.keys():
+            for broker in known.keys() - notices.keys() - unread.keys():
                 del known[broker]
 
     def refused(self, broker: str) -> bool:
@@ -77,6 +89,10 @@ class Board:
             for broker, notice in self._notices.items()
             if broker not in self._refused and self._age(broker) < DEAD_S
         }
+
+    def unread(self) -> list[str]:
+        """The brokers that are there with a notice that this release cannot read, as of the last look."""
+        return [broker for broker in self._unread if self._age(broker) < DEAD_S]
 
     def forgotten(self) -> list[str]:
         """The keys of notices whose brokers are long gone."""

@@ -7,7 +7,8 @@ A turn, about once a second:
     ─▶ or have another fetch one, if it has too many
 
 A shard is free if no living broker's notice names it and its manifest has no living owner: it was given back,
-its owner is dead, or it was never owned. The claim names the epoch that was read there, so that of several
+its owner is dead, or it was never owned. An owner of a newer release whose notice cannot be read is alive
+while the notice changes. The claim names the epoch that was read there, so that of several
 brokers that see a shard free one gets it and the others leave it alone. Whatever a broker believes, only the
 claim lets it write, and seals end the claim before it (`bucket/chain.py`). What is decided is decided in one
 piece, by what was read: a bucket that answers too late leaves a shard to the next turn.
@@ -136,6 +137,9 @@ class Member:
         self._staying: set[int] = set()
         # Shards whose manifests this release cannot read, each said once.
         self._unreadable: set[int] = set()
+        # Brokers whose notices this release cannot read, each said once; and the shards that are theirs.
+        self._unread: set[str] = set()
+        self._left: set[int] = set()
         self._own_loads = loads
         self._by_load = by_load
         # What was last said of the load of each shard. One that has just moved counts as it did.
@@ -219,7 +223,7 @@ class Member:
     def stands_by(self) -> bool:
         """Do the others have every shard, none of them two?"""
         living = self.board.living().values()
-        held = {shard for one in living for shard in one.shards}
+        held = self._left.union(*(one.shards for one in living))
         return (
             not self._shards
             and held == set(self._all)
@@ -252,17 +256,29 @@ class Member:
             return None
         return [key for key, _ in listed.objects if key != self.notice.key]
 
-    def saw(self, said: Iterable[Reply], began: float) -> bool:
-        """Know the board by what the bucket said of the notices, in a look that began then; False if it
-        failed to say it of one."""
+    def saw(self, said: Mapping[str, Reply], began: float) -> bool:
+        """Know the board by what the bucket said of the notices, by their keys, in a look that began then;
+        False if it failed to say it of one."""
         notices: dict[str, Notice] = {}
-        for found in said:
+        unread: dict[str, bytes] = {}
+        for key, found in said.items():
             if isinstance(found, Failed):
                 return False
-            notice = Notice.decode(found.data) if isinstance(found, Found) else None
-            if notice is not None:
+            if not isinstance(found, Found):
+                continue
+            notice = Notice.decode(found.data)
+            if notice is None:
+                unread[key.removeprefix(FOLDER)] = found.data
+            else:
                 notices[notice.broker] = notice
-        self.board.saw(notices, began)
+        self.board.saw(notices, began, unread)
+        for broker in unread.keys() - self._unread:
+            logger.error(
+                "the notice of broker %s cannot be read, as one of a newer release: its shards are left "
+                "alone while it is there",
+                broker,
+            )
+        self._unread = set(unread)
         return True
 
     def free(self) -> list[int]:
@@ -293,6 +309,7 @@ class Member:
             return orders + self._give(quiet, assigned(counts_of(living), quiet, shunned))
         everyone = {**living, self.name: self.notice._replace(shards=dict(self._shards))}
         free = self.free()
+        self._left = set()
         shunned[self.name] = self.notice.shunned
         for shard, broker in assigned(counts_of(everyone), free, shunned).items():
             if shard in manifests:
@@ -347,6 +364,9 @@ class Member:
                 logger.error("shard %d is left alone: %s", shard, error)
             return None
         self._unreadable.discard(shard)
+        if manifest.owner in self.board.unread():
+            self._left.add(shard)
+            return None
         if manifest.owner != self.name and not is_first:
             return None
         owner = living.get(manifest.owner)

@@ -67,7 +67,8 @@ class Notice(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Notice | None:
-        """None for what is not a notice of this format."""
+        """None for what is not a notice of this format: the board tells whether the broker that wrote it is
+        there (`Board.unread`)."""
         try:
             doc = json.loads(data)
             if doc.pop("format") != FORMAT:

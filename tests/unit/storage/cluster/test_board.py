@@ -36,6 +36,18 @@ def test_a_broker_is_dead_when_its_notice_stops_changing() -> None:
     assert look(board, DEAD_S + 2) == set()
 
 
+def test_a_notice_that_cannot_be_read_is_of_a_broker_that_is_there_while_it_changes() -> None:
+    board = Board()
+    for second in range(20):
+        board.saw({}, second, {"new": b"%d" % second})
+        assert board.unread() == ["new"]
+        assert board.living() == {}
+    for second in range(20, 20 + int(FORGET_S) + 10):
+        board.saw({}, second, {"new": b"19"})
+        assert board.unread() == (["new"] if second < 19 + DEAD_S else [])
+    assert board.forgotten() == [], "a release that can read it deletes it"
+
+
 def test_a_broker_that_slept_itself_takes_nobody_for_dead() -> None:
     board = Board()
     look(board, 0.0, ONE)

@@ -318,3 +318,37 @@ def test_a_manifest_of_a_later_release_is_left_alone_and_the_others_are_claimed(
     assert turn(bucket, one) == [Open(1, 0)]
     assert turn(bucket, one) == []
     assert caplog.text.count("shard 0 is left alone: the bucket's manifest has format 2") == 1
+
+
+def test_the_shards_of_a_broker_whose_notice_is_of_a_newer_format_are_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bucket, old = MemoryBucket(), member("old")
+    for shard in range(3):
+        newer = first_manifest("c", "new", "00")
+        bucket.objects[shard_prefix(shard) + "manifest"] = newer.encode()
+
+    def beat(number: int) -> None:
+        bucket.objects["board/new"] = b'{"format": 2, "beat": %d}' % number
+
+    beat(0)
+    assert turn(bucket, old) == [Open(3, 0)], "the one that has no owner"
+    open_all(old, [Open(3, 0)])
+    for second in range(1, 20):
+        beat(second)
+        assert turn(bucket, old, second) == []
+    assert sum("broker new cannot be read" in one.message for one in caplog.records) == 1
+    for second in range(20, 23):
+        assert turn(bucket, old, second) == [], "it may be slow"
+    orders = [order for second in range(23, 26) for order in turn(bucket, old, second)]
+    assert orders == [Open(shard, 1) for shard in range(3)], "it is dead"
+
+
+def test_a_broker_beside_one_of_a_newer_format_that_has_all_shards_stands_by() -> None:
+    bucket, old = MemoryBucket(), member("old")
+    for shard in range(4):
+        newer = first_manifest("c", "new", "00")
+        bucket.objects[shard_prefix(shard) + "manifest"] = newer.encode()
+    bucket.objects["board/new"] = b'{"format": 2}'
+    assert turn(bucket, old) == []
+    assert old.stands_by
