@@ -5,6 +5,7 @@ catalog/     the catalog: which topics, ledgers and states exist, in one SQLite 
 checkpoint   the checkpoint: moves what the journal holds into ledgers and catalog
 cluster/     several brokers on one bucket: who is there, who has which shard, what all share
 descriptors  keeps file descriptors free for the storage, however many connections there are
+documents    checks the fields of documents that were read from a bucket
 engine       the store on real threads: what the broker awaits
 files        the file system: every byte that is stored or loaded passes through here
 header       the first 64 bytes of every file: kind, version, owner

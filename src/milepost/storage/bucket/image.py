@@ -52,6 +52,8 @@ class Image(NamedTuple):
     def decode(cls, data: bytes, key: str) -> Image:
         if data[: len(_MAGIC)] != _MAGIC:
             raise CorruptData(f"{key}: not an image of Milepost")
+        if len(data) == len(_MAGIC):
+            raise CorruptData(f"{key}: it ends behind its first {len(data)} bytes")
         if data[len(_MAGIC)] != FORMAT:
             raise UnknownFormat(f"{key}: format {data[len(_MAGIC)]}; this release reads {FORMAT}")
         try:
@@ -63,7 +65,7 @@ class Image(NamedTuple):
                 path: [Extent(packs[number], start, size) for number, start, size in rows]
                 for path, rows in doc["files"].items()
             }
-        except (zlib.error, ValueError, KeyError, IndexError) as failure:
+        except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as failure:
             raise CorruptData(f"{key}: {failure}") from failure
         return cls(body[end:], extents)
 

@@ -12,11 +12,13 @@ import json
 from typing import NamedTuple
 
 from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.storage.documents import check_fields
 
 KEY = "manifest"
 # The object that a bucket of several brokers has, and a bucket of one has not.
 CLUSTER = "cluster"
 FORMAT = 1
+_KINDS = {"cluster": str, "epoch": int, "owner": str, "floor": list, "image": str, "nonce": str}
 
 
 class Place(NamedTuple):
@@ -50,7 +52,12 @@ class Manifest(NamedTuple):
                 raise UnknownFormat(
                     f"the bucket's manifest has format {version}; this release reads {FORMAT}"
                 )
-            return cls(**{**doc, "floor": Place(*doc["floor"])})
+            check_fields(doc, _KINDS)
+            floor = Place(*doc["floor"])
+            check_fields(floor._asdict(), {"epoch": int, "number": int})
+            if doc["epoch"] < 1:
+                raise ValueError(f"'epoch' is {doc['epoch']}, and the first one is 1")
+            return cls(**{**doc, "floor": floor})
         except (ValueError, KeyError, TypeError, AttributeError) as failure:
             raise BucketUnusable(
                 f"the object `{KEY}` is not a manifest of Milepost: {failure}; "

@@ -7,15 +7,18 @@ topic. A bucket that holds the data of one broker is refused here, and one of a 
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, NamedTuple
 
 from milepost.errors import BucketUnusable, UnknownFormat
 from milepost.storage.bucket.manifest import CLUSTER
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Steps, created, fetched
+from milepost.storage.documents import check_fields
 
 KEY: Final = CLUSTER
 FORMAT: Final = 1
+_SECRET: Final = re.compile("([0-9a-f]{2})+")
 
 
 class ClusterDocument(NamedTuple):
@@ -36,6 +39,11 @@ class ClusterDocument(NamedTuple):
                 raise UnknownFormat(
                     f"the bucket's object `{KEY}` has format {version}; this release reads {FORMAT}"
                 )
+            check_fields(doc, {"name": str, "shards": int})
+            if doc["shards"] < 1:
+                raise ValueError(f"'shards' is {doc['shards']}, and there is at least 1")
+            if not isinstance(doc["secret"], str) or not _SECRET.fullmatch(doc["secret"]):
+                raise ValueError("'secret' is not of hexadecimal digits")  # it is not for the log
             return cls(**doc)
         except (ValueError, KeyError, TypeError, AttributeError) as failure:
             raise BucketUnusable(

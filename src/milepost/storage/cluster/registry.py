@@ -18,6 +18,7 @@ from uuid import uuid4
 from milepost.errors import BucketUnusable, UnknownFormat
 from milepost.storage.bucket.objects import Objects, Steps, created, fetched, perform, replaced
 from milepost.storage.catalog.catalog import Catalog, Doc
+from milepost.storage.documents import check_fields
 
 KEY: Final = "registry"
 FORMAT: Final = 1
@@ -69,13 +70,18 @@ class Content(NamedTuple):
     def decode(cls, data: bytes) -> Content:
         try:
             doc = json.loads(data)
-            version, folders, recent = doc["format"], doc["folders"], doc["recent"]
+            version = doc["format"]
+            if version != FORMAT:
+                raise UnknownFormat(
+                    f"the bucket's object `{KEY}` has format {version}; this release reads {FORMAT}"
+                )
+            check_fields(doc, {"folders": dict, "recent": list})
+            folders, recent = doc["folders"], doc["recent"]
+            check_fields(folders, dict.fromkeys(folders, dict))
+            for docs in folders.values():
+                check_fields(docs, dict.fromkeys(docs, str))
         except (ValueError, KeyError, TypeError) as failure:
             raise BucketUnusable(f"the object `{KEY}` is not of Milepost: {failure}") from failure
-        if version != FORMAT:
-            raise UnknownFormat(
-                f"the bucket's object `{KEY}` has format {version}; this release reads {FORMAT}"
-            )
         return cls(folders, recent)
 
 

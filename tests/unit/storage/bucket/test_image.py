@@ -14,7 +14,7 @@ def test_an_image_comes_back_as_it_was() -> None:
     assert Image.decode(image.encode(), "image/1") == image
 
 
-@pytest.mark.parametrize("cut", [0, 3, 8, 20])
+@pytest.mark.parametrize("cut", range(50))
 def test_one_that_is_cut_is_damage(cut: int) -> None:
     data = Image(b"catalog" * 50, {}).encode()
     with pytest.raises(CorruptData, match="image/1"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -50,6 +51,29 @@ def test_an_object_that_is_no_document_is_refused(data: bytes, error: type[Excep
     bucket.objects["cluster"] = data
     with pytest.raises(error):
         asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("name", 7, "'name' is 7, not text"),
+        ("shards", "x", "'shards' is 'x', not a whole number"),
+        ("shards", True, "'shards' is True"),
+        ("shards", 0, "'shards' is 0"),
+        ("secret", None, "'secret' is not of hexadecimal digits"),
+        ("secret", "geheim", "'secret' is not of hexadecimal digits"),
+        ("color", "red", "color"),
+    ],
+)
+def test_a_document_with_a_wrong_value_is_refused_by_name(
+    field: str, value: object, says: str
+) -> None:
+    bucket = MemoryBucket()
+    doc = json.loads(ClusterDocument("c", 8, "aa").encode())
+    bucket.objects["cluster"] = json.dumps({**doc, field: value}).encode()
+    with pytest.raises(BucketUnusable, match=says) as refused:
+        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_part_of_a_bucket_has_keys_of_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -122,5 +123,14 @@ def test_other_objects_are_refused() -> None:
     for data in (b"{", b"[]", b"{}"):
         with pytest.raises(BucketUnusable):
             Content.decode(data)
+    for field, value in (
+        ("folders", "x"),
+        ("folders", {"tenants": "x"}),
+        ("folders", {"tenants": {"acme": 7}}),
+        ("recent", "x"),
+    ):
+        doc = {"format": 1, "folders": {}, "recent": [], field: value}
+        with pytest.raises(BucketUnusable, match=r"is 'x', not|'acme' is 7, not text"):
+            Content.decode(json.dumps(doc).encode())
     with pytest.raises(UnknownFormat):
         Content.decode(b'{"format": 9, "folders": {}, "recent": []}')
