@@ -71,7 +71,7 @@ async def _delete_topic(stage: Stage) -> None:
 async def _described(stage: Stage, **properties: str) -> None:
     topic = await stage.broker.topic(PLAIN, create=False)
     subscription = topic.subscriptions["s"]
-    await topic_lifecycle.set_subscription_properties(stage.broker, subscription, properties)
+    await topic_lifecycle.set_subscription_properties(stage.broker, [subscription], properties)
 
 
 async def _replicated(stage: Stage) -> None:

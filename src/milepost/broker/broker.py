@@ -489,13 +489,9 @@ class Broker:
         *,
         broadcast: Start | None = None,
     ) -> Subscription:
-        """A durable subscription at an index; the one that exists if there is one."""
-        doc: Doc = {"properties": properties or {}}
-        if broadcast is not None:
-            doc[BROADCAST] = {"start": broadcast.value}
-        cursor = _new_cursor(topic, index)
-        made = await self.create_subscriptions([NewSubscription(topic, name, cursor, doc)])
-        return made[0]
+        """Make a durable subscription at an index; `AlreadyExists` if there is one."""
+        new = new_subscription(topic, name, index, properties, broadcast=broadcast)
+        return (await self.create_subscriptions([new]))[0]
 
     async def create_subscriptions(self, news: Sequence[NewSubscription]) -> list[Subscription]:
         """Durable subscriptions, all of them or none; `AlreadyExists` if one does."""
@@ -662,6 +658,21 @@ class Broker:
 
 def _nothing() -> None:
     """A step that only lets the loop rest, if it is time."""
+
+
+def new_subscription(
+    topic: Topic,
+    name: str,
+    index: int,
+    properties: dict[str, str] | None = None,
+    *,
+    broadcast: Start | None = None,
+) -> NewSubscription:
+    """A durable subscription at an index, to be made."""
+    doc: Doc = {"properties": properties or {}}
+    if broadcast is not None:
+        doc[BROADCAST] = {"start": broadcast.value}
+    return NewSubscription(topic, name, _new_cursor(topic, index), doc)
 
 
 def _new_cursor(topic: Topic, index: int) -> Cursor:

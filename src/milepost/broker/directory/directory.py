@@ -8,7 +8,7 @@ so no other request builds on what is being made or deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -469,21 +469,32 @@ class Directory:
 
     async def change_doc(self, row: TopicRow, change: Callable[[Doc], Doc]) -> TopicRow:
         """Change what is known of a topic beside its name; the topic as it is then."""
+        return (await self.change_docs([row], change))[0]
 
-        def store(catalog: Catalog) -> TopicRow:
+    async def change_docs(
+        self, rows: Sequence[TopicRow], change: Callable[[Doc], Doc]
+    ) -> list[TopicRow]:
+        """Change what is known of topics beside their names, of all or of none; the topics as
+        they are then."""
+
+        def store(catalog: Catalog) -> list[TopicRow]:
             # Read there and not here: another change may be on its way.
-            found = catalog.topic_by_id(row.topic_id)
-            if found is None:
-                raise TopicNotFound(f"topic {row.name} was deleted meanwhile")
-            catalog.set_topic(row.topic_id, doc := change(found.doc))
-            return found._replace(doc=doc)
+            stored = []
+            for row in rows:
+                found = catalog.topic_by_id(row.topic_id)
+                if found is None:
+                    raise TopicNotFound(f"topic {row.name} was deleted meanwhile")
+                catalog.set_topic(row.topic_id, doc := change(found.doc))
+                stored.append(found._replace(doc=doc))
+            return stored
 
-        def changed(found: TopicRow) -> None:
-            # Unless it was deleted meanwhile, and perhaps made again.
-            if (known := self._rows.get(row.name)) and known.topic_id == found.topic_id:
-                self._rows[row.name] = found
+        def changed(stored: list[TopicRow]) -> None:
+            for found in stored:
+                # Unless it was deleted meanwhile, and perhaps made again.
+                if (known := self._rows.get(found.name)) and known.topic_id == found.topic_id:
+                    self._rows[found.name] = found
 
-        return await self._change(store, changed)
+        return await self._change(store, changed) if rows else []
 
 
 # Ledgers, and states as they were stored.

@@ -10,6 +10,7 @@ on disk: so a dry run and the real one cannot disagree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.limits.time_slices import TimeSlices
@@ -78,12 +79,22 @@ async def carry_out(
     broker: Broker, subscription: Subscription, skip: Skip, *, expires: bool = False
 ) -> None:
     """Do it; return when it is on disk."""
-    subscription.topic.check_open()  # what was unloaded since it was planned must not be moved
-    if skip.count:
-        subscription.skip(skip.end_index)
-        if expires:
-            note_expired(subscription, skip.count)
-        subscription.flush_acks()
+    await carry_out_all(broker, [(subscription, skip)], expires=expires)
+
+
+async def carry_out_all(
+    broker: Broker, plans: Sequence[tuple[Subscription, Skip]], *, expires: bool = False
+) -> None:
+    """Do all of them as one record: a crash leaves all of them or none. Return when it is on disk."""
+    for subscription, _ in plans:
+        subscription.topic.check_open()  # what was unloaded since it was planned must not be moved
+    with broker.store.together():
+        for subscription, skip in plans:
+            if skip.count:
+                subscription.skip(skip.end_index)
+                if expires:
+                    note_expired(subscription, skip.count)
+                subscription.flush_acks()
     await broker.engine.flush()
 
 

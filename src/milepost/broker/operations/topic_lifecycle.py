@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,15 +77,19 @@ async def create_topic(broker: Broker, name: TopicName, properties: dict[str, st
 
 
 async def set_subscription_properties(
-    broker: Broker, subscription: Subscription, properties: dict[str, str]
+    broker: Broker, subscriptions: Sequence[Subscription], properties: dict[str, str]
 ) -> None:
-    before, subscription.properties = subscription.properties, properties
+    """Replace the properties of all of them, or of none."""
+    before = [one.properties for one in subscriptions]
+    for one in subscriptions:
+        one.properties = properties
 
     def undo() -> None:
-        if subscription.properties is properties:  # else a later change holds
-            subscription.properties = before
+        for one, was in zip(subscriptions, before, strict=True):
+            if one.properties is properties:  # else a later change holds
+                one.properties = was
 
-    await documents.save(broker.engine, [subscription], undo)
+    await documents.save(broker.engine, subscriptions, undo)
 
 
 async def set_subscription_replicated(
@@ -226,15 +230,28 @@ def _why_out(topic: Topic) -> MilepostError:
 async def terminate(broker: Broker, topic: Topic) -> Position:
     """No more messages, ever; what is there can be read. Returns the last position that a consumer can
     get now: open transactions may still be committed."""
-    if not topic.is_terminated:
-        topic.row = await broker.directory.change_doc(
-            topic.row, lambda doc: {**doc, "terminated": True}
-        )
-    put_out_producers(broker, topic)
+    return (await terminate_all(broker, [topic]))[0]
+
+
+async def terminate_all(broker: Broker, topics: Sequence[Topic]) -> list[Position]:
+    """Terminate topics in one step: a crash leaves all of them terminated, or none."""
+    lasting = [topic for topic in topics if not topic.is_terminated]
+    rows = await broker.directory.change_docs(
+        [topic.row for topic in lasting], lambda doc: {**doc, "terminated": True}
+    )
+    for topic, row in zip(lasting, rows, strict=True):
+        topic.row = row
+    for topic in topics:
+        put_out_producers(broker, topic)
     await broker.engine.flush()
-    for subscription in topic.subscriptions.values():
-        for part in subscription.parts():
-            notices.tell_end(part)
+    for topic in topics:
+        for subscription in topic.subscriptions.values():
+            for part in subscription.parts():
+                notices.tell_end(part)
+    return [await _last_position(broker, topic) for topic in topics]
+
+
+async def _last_position(broker: Broker, topic: Topic) -> Position:
     if (last := await broker.engine.look(topic.last_dispatchable)) is not None:
         return last[0]
     ledgers = topic.log.ledgers

@@ -84,13 +84,16 @@ async def terminate(asked: Asked, topic: OpenTopic) -> MessageIdData:
 @router.post(f"{TOPIC}/terminate/partitions", PERSISTENT_ONLY)
 async def terminate_partitions(asked: Asked, name: AskedTopic) -> dict[int, MessageIdData]:
     """The same for all partitions; answers each one's last id."""
-    last: dict[int, MessageIdData] = {}
     partitions = asked.broker.directory.partitions(name)
     if partitions is None:
         raise NotAllowed(f"{name} is not partitioned; terminate it as a topic")
-    for number in range(partitions):
-        topic = await open_topic(asked.request, name.partition_name(number))
-        last[number] = await terminate(asked, topic)
+    names = map(name.partition_name, range(partitions))
+    topics = [await open_topic(asked.request, one) for one in names]
+    positions = await topic_lifecycle.terminate_all(asked.broker, topics)
+    last: dict[int, MessageIdData] = {}
+    for topic, position in zip(topics, positions, strict=True):
+        asked.note("terminate", topic.name, last=position)
+        last[topic.name.partition] = message_id(topic, position)
     return last
 
 

@@ -6,13 +6,14 @@ position is not (405).
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Path, Response
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import new_subscription
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.ids_to_indexes import start_index
 from milepost.broker.operations import skipping, topic_lifecycle
@@ -100,8 +101,9 @@ async def set_properties(
     asked: Asked, topics: OpenParts, subscription: str, properties: Annotated[Properties, Body()]
 ) -> None:
     """Replace the subscription's properties."""
-    for one in [subscription_of(topic, subscription) for topic in topics]:
-        await topic_lifecycle.set_subscription_properties(asked.broker, one, properties)
+    found = [subscription_of(topic, subscription) for topic in topics]
+    await topic_lifecycle.set_subscription_properties(asked.broker, found, properties)
+    for one in found:
         asked.note("set-subscription-properties", one.topic.name, subscription=one.name)
 
 
@@ -121,13 +123,7 @@ async def create_subscription(
     properties = at.properties if isinstance(at, CursorPosition) else {}
     created = done = 0
     while done < len(topics):
-        for topic in topics[done:]:
-            if subscription in topic.subscriptions:
-                continue  # of some partitions, after a failure half-way: the rest is made now
-            with suppress(AlreadyExists):
-                start = await asked.broker.engine.look(lambda topic=topic: _start(topic, at))  # type: ignore[misc]
-                await asked.broker.create_subscription(topic, subscription, start, properties)
-                created += 1
+        created += await _create(asked, topics[done:], subscription, at, properties)
         done = len(topics)
         if (asked.broker.directory.partitions(name) or 0) > done:
             topics = await open_parts(
@@ -136,6 +132,33 @@ async def create_subscription(
     if not created:
         raise AlreadyExists(f"subscription {subscription} exists")
     asked.note("create-subscription", topics[0].name.base, subscription=subscription)
+
+
+async def _create(
+    asked: Asked,
+    topics: Sequence[Topic],
+    name: str,
+    at: CursorPosition | str | None,
+    properties: Properties,
+) -> int:
+    """Make a subscription on these topics in one step: a crash leaves all of them or none. How many were
+    made; those that have it already, by a client that subscribed, stay as they are."""
+    while True:
+        missing = [topic for topic in topics if name not in topic.subscriptions]
+        if not missing:
+            return 0
+        starts = await asked.broker.engine.look(
+            lambda missing=missing: [_start(topic, at) for topic in missing]  # type: ignore[misc]
+        )
+        news = [
+            new_subscription(topic, name, start, properties)
+            for topic, start in zip(missing, starts, strict=True)
+        ]
+        try:
+            return len(await asked.broker.create_subscriptions(news))
+        except AlreadyExists:
+            if all(name not in topic.subscriptions for topic in missing):
+                raise
 
 
 def _start(topic: Topic, at: CursorPosition | str | None) -> int:
@@ -268,7 +291,7 @@ async def _skip(
             for _, plan in plans
         ]
         return json_list(said)
+    await skipping.carry_out_all(asked.broker, plans, expires=expires)
     for one, plan in plans:
-        await skipping.carry_out(asked.broker, one, plan, expires=expires)
         asked.note(action, one.topic.name, subscription=one.name, **plan._asdict())
     return no_content()

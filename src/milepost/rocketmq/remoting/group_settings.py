@@ -162,4 +162,4 @@ async def apply(broker: Broker, subscriptions: Iterable[Subscription], settings:
             name: value for name, value in one.properties.items() if name not in (FIFO, RETRIES)
         }
         if {**others, **wanted} != one.properties:
-            await topic_lifecycle.set_subscription_properties(broker, one, {**others, **wanted})
+            await topic_lifecycle.set_subscription_properties(broker, [one], {**others, **wanted})

@@ -22,7 +22,8 @@ PARTITIONS = 3
 NAME = TopicName.parse("persistent://public/default/whole")
 
 Found = tuple[int | None, dict[str, list[str]]]
-"""How many partitions there are said to be, and the subscriptions of each that is there."""
+"""How many partitions there are said to be, and of each that is there its subscriptions, with their
+properties, and whether it is terminated."""
 
 
 def whole(partitions: int) -> Found:
@@ -43,7 +44,11 @@ async def found(broker: Broker) -> Found:
     names = sorted(name for name in broker.directory._rows if name.startswith(str(NAME)))
     topics = [await broker.topic(TopicName.parse(name), create=False) for name in names]
     return broker.directory.partitions(NAME), {
-        str(topic.name): sorted(topic.subscriptions) for topic in topics
+        str(topic.name): [
+            *sorted(" ".join([one.name, *one.properties]) for one in topic.subscriptions.values()),
+            *(["terminated"] if topic.is_terminated else []),
+        ]
+        for topic in topics
     }
 
 
@@ -79,21 +84,32 @@ def kill_at(group: WorkerGroup, number: int, *, is_made: bool) -> None:
     group.brokers[0].engine._catalog_queue = Watched()  # type: ignore[attr-defined]
 
 
-async def unsubscribe(broker: Broker) -> None:
-    path = f"/admin/v2/{str(NAME).replace('://', '/')}/subscription/s"
-    answer = await call(create_app(broker), Request("DELETE", path, b""))
-    assert answer.status == 204, answer
-
-
-def without_subscriptions(partitions: int) -> Found:
-    return partitions, {name: [] for name in whole(partitions)[1]}
-
-
 Change = Callable[[Broker], Coroutine[Any, Any, None]]
+
+
+def asked(method: str, target: str, body: bytes = b"") -> Change:
+    async def ask(broker: Broker) -> None:
+        path = f"/admin/v2/{str(NAME).replace('://', '/')}{target}"
+        answer = await call(create_app(broker), Request(method, path, body))
+        assert answer.status in (200, 204), answer
+
+    return ask
+
+
+def each(*held: str) -> Found:
+    return PARTITIONS, {name: list(held) for name in whole(PARTITIONS)[1]}
+
+
 CHANGES: dict[str, tuple[Change, Found]] = {
     "deletion": (lambda broker: delete_partitioned(broker, NAME, force=True), GONE),
     "growth": (lambda broker: partition_growth.grow(broker, NAME, 5), whole(5)),
-    "deletion of the subscription": (unsubscribe, without_subscriptions(PARTITIONS)),
+    "another subscription": (asked("PUT", "/subscription/t", b"{}"), each("s", "t")),
+    "deletion of the subscription": (asked("DELETE", "/subscription/s"), each()),
+    "properties": (
+        asked("PUT", "/subscription/s/properties", b'{"color": "red"}'),
+        each("s color"),
+    ),
+    "termination": (asked("POST", "/terminate/partitions"), each("s", "terminated")),
 }
 
 

@@ -78,6 +78,19 @@ def test_on_a_partitioned_topic_it_is_of_every_partition(web: Web) -> None:
     assert web("DELETE many/subscription/s").status == 404
 
 
+def test_what_is_skipped_on_every_partition_is_one_record(web: Web) -> None:
+    web("PUT many/partitions", 3)
+    assert web("PUT many/subscription/s", "earliest").status == 204
+    stage = web.stage
+    topics = [stage.topic(f"many-partition-{number}") for number in range(3)]
+    for topic in topics:
+        stage.publish(stage.producer(topic), message(0), message(1))
+    before = stage.records
+    assert web("POST many/subscription/s/skip_all").status == 204
+    assert [topic.subscriptions["s"].cursor.backlog for topic in topics] == [0, 0, 0]
+    assert stage.records == before + 1, "a crash leaves all of it or nothing"
+
+
 def test_properties_survive_a_restart(web: Web) -> None:
     web.stage.topic()
     web(f"PUT {SUB}/s", {"ledgerId": -1, "entryId": -1, "properties": {"a": "1"}})
