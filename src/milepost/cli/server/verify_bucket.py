@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -21,7 +21,7 @@ from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.server.verify import Report, StoreCheck
 from milepost.errors import CorruptData
 from milepost.storage.bucket.address import check_url
-from milepost.storage.bucket.manifest import CLUSTER, Manifest, Place
+from milepost.storage.bucket.manifest import CLUSTER, Place
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Found, Get, Objects
 from milepost.storage.bucket.upkeep import audit
@@ -77,11 +77,14 @@ async def checked(objects: Objects, url: str) -> Report:
     if whole.is_cluster:
         found = await audit.asked(objects, url, Get(CLUSTER))
         assert isinstance(found, Found)
-        count = ClusterDocument.decode(found.data).shards
-        prefixes = [shard_prefix(number) for number in range(count)]
+        if not any(key.startswith(audit.SHARDS) for key in whole.sizes):
+            ClusterDocument.decode(found.data)  # nothing else says that it is a bucket of Milepost
+        document = audit.decoded(ClusterDocument.decode, found.data, CLUSTER, report.problems)
+        numbers = _shards_in(whole.sizes) if document is None else range(document.shards)
+        prefixes = [shard_prefix(number) for number in numbers]
         registry = await audit.asked(objects, url, Get(audit.REGISTRY))
         if isinstance(registry, Found):
-            Content.decode(registry.data)
+            audit.decoded(Content.decode, registry.data, audit.REGISTRY, report.problems)
         elif any(key.startswith(audit.SHARDS) for key in whole.sizes):
             report.problems.append(f"{audit.REGISTRY}: is missing: tenants, namespaces, policies")
     elif any(key.startswith(audit.SHARDS) for key in whole.sizes):
@@ -102,6 +105,12 @@ async def checked(objects: Objects, url: str) -> Report:
         "left over: {}: nothing names it; the owner's checkpoints delete such objects", leftovers
     )
     return report
+
+
+def _shards_in(keys: Iterable[str]) -> list[int]:
+    """The shards that have objects: what there is to go by if the cluster's document is damaged."""
+    found = (re.match(f"{audit.SHARDS}([0-9]+)/", key) for key in keys)
+    return sorted({int(one[1]) for one in found if one})
 
 
 def _is_of(key: str, prefixes: Sequence[str]) -> bool:
@@ -148,10 +157,10 @@ async def _checked_part(
 
 async def _has_changed(objects: Objects, url: str, part: PartAudit) -> bool:
     """Has the owner written another manifest since a part was looked at?"""
-    if part.manifest is None:
+    if part.written is None:
         return False
     now = await audit.asked(objects, url, Get(MANIFEST))
-    return not isinstance(now, Found) or Manifest.decode(now.data) != part.manifest
+    return not isinstance(now, Found) or now.data != part.written
 
 
 def _check_store(objects: Objects, part: PartAudit, report: Report) -> None:

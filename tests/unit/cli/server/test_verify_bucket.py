@@ -334,6 +334,24 @@ def test_a_cluster_is_looked_at_shard_by_shard(tmp_path: Path, line: Line) -> No
 # -- what cannot be looked at ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("key", ["cluster", "registry", "shards/0/manifest"])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"format": 1, "shards": "x"}'])
+def test_a_document_that_cannot_be_read_is_damage_and_the_rest_is_looked_at(
+    key: str, data: bytes, tmp_path: Path, line: Line
+) -> None:
+    folder = cluster_of({0: made(), 2: made()}, tmp_path / "bucket")
+    folder.write(key, data)
+    folder.delete("shards/2/" + Manifest.decode(made()["manifest"]).image)
+    before = folder.objects
+    line("verify", folder.root.as_uri())
+    assert line.code == 7
+    found = damages(line)
+    assert len(found) == 2, found
+    assert any(one.startswith(f"{key}: {len(data)} bytes that cannot be read: ") for one in found)
+    assert any(one.startswith("shards/2/image/") for one in found)
+    assert folder.objects == before
+
+
 def test_a_bucket_that_is_not_there_is_told_in_one_line(line: Line, tmp_path: Path) -> None:
     url = (tmp_path / "none").as_uri()
     line("verify", url)
@@ -359,6 +377,8 @@ def test_a_bucket_of_another_format_is_told_in_one_line(bucket: Folder, line: Li
     line("verify", bucket.root.as_uri())
     assert (line.code, line.err.count("\n")) == (7, 1)
     assert "format 2; this release reads 1" in line.err
+    for folder in ("journal", "image", "pack"):
+        shutil.rmtree(bucket.root / folder)
     bucket.write("manifest", b"a list of goods")
     line("verify", bucket.root.as_uri())
     assert (line.code, line.err.count("\n")) == (8, 1)

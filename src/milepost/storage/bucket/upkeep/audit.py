@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from milepost.errors import CorruptData
+from milepost.errors import BucketUnusable, CorruptData
 from milepost.storage.bucket import chain, check
 from milepost.storage.bucket.board import FOLDER as BOARD
 from milepost.storage.bucket.chain import WINDOW, Group, decode_group, group_key, is_seal_size
@@ -57,6 +57,8 @@ class PartAudit:
     """What was found in a bucket of one broker, or in the part of one shard. Keys are without its prefix."""
 
     prefix: str
+    written: bytes | None = None
+    """The manifest, as the bucket has it."""
     manifest: Manifest | None = None
     image: Image | None = None
     groups: list[Group] = field(default_factory=list)
@@ -126,7 +128,12 @@ async def audited(objects: Objects, url: str, prefix: str) -> PartAudit | None:
             return None
         part.damages.append(f"{prefix}{MANIFEST}: is missing, and {len(sizes)} objects are there")
         return part
-    part.manifest = manifest = Manifest.decode(found.data)
+    if not sizes:
+        Manifest.decode(found.data)  # nothing else says that it is a bucket of Milepost
+    part.written = found.data
+    part.manifest = manifest = decoded(Manifest.decode, found.data, prefix + MANIFEST, part.damages)
+    if manifest is None:
+        return part
     places = {
         place: size for key, size in sizes.items() if (place := chain.place_of(key)) is not None
     }
@@ -148,6 +155,15 @@ async def audited(objects: Objects, url: str, prefix: str) -> PartAudit | None:
         part.damages.append(f"{prefix}{MANIFEST}: names no image, and there is a journal")
     _look_at_packs(part, manifest, sizes)
     return part
+
+
+def decoded(decode: Callable[[bytes], T], data: bytes, key: str, damages: list[str]) -> T | None:
+    """What a document says; None if its bytes cannot be read, which is damage."""
+    try:
+        return decode(data)
+    except BucketUnusable as failure:
+        damages.append(f"{key}: {len(data)} bytes that cannot be read: {failure.__cause__}")
+        return None
 
 
 def _is_ours(key: str) -> bool:
