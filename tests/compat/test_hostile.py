@@ -92,17 +92,6 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
         ),
         "bad_command",
     ),
-    "more properties than anybody has": (
-        framed(
-            pb.CommandProducer(
-                topic="t",
-                producer_id=1,
-                request_id=1,
-                metadata=[pb.KeyValue(key="k", value="v")] * 10_001,
-            )
-        ),
-        "bad_command",
-    ),
     "a command of more than a megabyte": (
         framed(pb.CommandProducer(topic="t" * MIB, producer_id=1, request_id=1)),
         "bad_command_size",
@@ -165,6 +154,43 @@ def test_an_unknown_enum_value_is_refused_and_the_connection_lives(
         line.say(command_frame(b"\x08\x04\x22" + encode_varint(len(body)) + body))
         answer = line.hear(pb.CommandError)
         assert (answer.request_id, answer.error) == (7, pb.UnsupportedVersionError)
+        assert line.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        pytest.param(
+            pb.CommandProducer(
+                topic="t",
+                producer_id=1,
+                request_id=7,
+                metadata=[pb.KeyValue(key="k", value="v")] * 10_001,
+            ),
+            pb.CommandError,
+            id="properties",
+        ),
+        pytest.param(
+            pb.CommandAddPartitionToTxn(request_id=7, partitions=["t"] * 20_000),
+            pb.CommandAddPartitionToTxnResponse,
+            id="topics of a transaction",
+        ),
+        pytest.param(
+            pb.CommandAddPartitionToTxn(
+                request_id=7, txnid_least_bits=0, txnid_most_bits=0, partitions=["t" * 100] * 20_000
+            ),
+            pb.CommandAddPartitionToTxnResponse,
+            id="megabytes of topics of a transaction",
+        ),
+    ],
+)
+def test_a_request_that_names_too_much_is_refused_and_the_connection_lives(
+    broker: BrokerProcess, request_: Any, answer: Any
+) -> None:
+    with Line(broker.port) as line:
+        line.say(framed(request_))
+        heard = line.hear(answer)
+        assert (heard.request_id, heard.error) == (7, pb.TooManyRequests)
         assert line.is_alive()
 
 

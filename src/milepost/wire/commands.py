@@ -140,6 +140,14 @@ class UnknownValue(ProtocolError):
         self.field_name = field_name
 
 
+class TooManyParts(ProtocolError):
+    """A whole command with a list that is longer than the broker reads; if it is a request, it is refused."""
+
+    def __init__(self, command: Command, message: str) -> None:
+        super().__init__(Reason.BAD_COMMAND, message)
+        self.command = command
+
+
 def kind_of(message: Message) -> int:
     """The number of a command, by its type."""
     return _KINDS[message.DESCRIPTOR.full_name]
@@ -157,7 +165,10 @@ def encode_command(message: Message) -> bytes:
 
 
 def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
-    """The command in one serialised BaseCommand; `ProtocolError` (or `UnknownValue`) if none."""
+    """The command in one serialised BaseCommand.
+
+    `ProtocolError` if there is none; `UnknownValue` or `TooManyParts` if there is one that is not taken.
+    """
     try:
         base = pb.BaseCommand.FromString(data)
     except DecodeError as error:
@@ -174,7 +185,7 @@ def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
         raise ProtocolError(Reason.BAD_COMMAND, f"{kind_name(kind)} without its fields")
     command = Command(kind, getattr(base, name))
     messages = [command.message]
-    _check_parts(command.message, kind_name(kind), repeated_max, messages)
+    _check_parts(command.message, command, repeated_max, messages)
     _check_values(command, len(data), messages)
     if not command.message.IsInitialized():
         missing = ", ".join(command.message.FindInitializationErrors())  # type: ignore[attr-defined]
@@ -182,30 +193,35 @@ def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
     return command
 
 
-def _check_parts(message: Message, where: str, repeated_max: int, messages: list[Message]) -> None:
+def _check_parts(
+    message: Message, command: Command, repeated_max: int, messages: list[Message]
+) -> None:
     """Texts are texts, lists have an end, ids nest once. Add to `messages` those inside this one, but for
     message ids, which have no enums.
 
     Where a text is not UTF-8 the library hands out bytes instead of `str`, far from here and in the
     hands of the code that reads the field.
     """
+    where = kind_name(command.kind)
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)
+        if field.message_type is pb.MessageIdData.DESCRIPTOR:
+            for message_id in values:
+                _check_depth(message_id, where)
+            continue
+        if field.is_repeated and len(values) > repeated_max:
+            raise TooManyParts(
+                command, f"{where} with {len(values)} {field.name}; allowed are {repeated_max}"
+            )
         if field.type == FieldDescriptor.TYPE_STRING:
-            _check_length(field.name, len(values), where, repeated_max)
             if bytes in map(type, values):
                 raise ProtocolError(
                     Reason.BAD_COMMAND, f"{where} with a {field.name} that is not UTF-8"
                 )
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            if field.message_type is pb.MessageIdData.DESCRIPTOR:
-                for message_id in values:
-                    _check_depth(message_id, where)
-                continue
-            _check_length(field.name, len(values), where, repeated_max)
             for part in values:
                 messages.append(part)
-                _check_parts(part, where, repeated_max, messages)
+                _check_parts(part, command, repeated_max, messages)
 
 
 def _check_depth(message_id: pb.MessageIdData, where: str) -> None:
@@ -214,13 +230,6 @@ def _check_depth(message_id: pb.MessageIdData, where: str) -> None:
     ):
         raise ProtocolError(
             Reason.NESTED_TOO_DEEP, f"{where} with a first chunk inside a first chunk's id"
-        )
-
-
-def _check_length(name: str, length: int, where: str, repeated_max: int) -> None:
-    if length > repeated_max:
-        raise ProtocolError(
-            Reason.BAD_COMMAND, f"{where} with {length} {name}; allowed are {repeated_max}"
         )
 
 

@@ -40,11 +40,12 @@ from milepost.wire.commands import (
     FROM_BROKER,
     FROM_CLIENT,
     Kind,
+    TooManyParts,
     UnknownValue,
     decode_command,
     kind_name,
 )
-from milepost.wire.events import Ack, ClientEvent, Command, Fault, ServerEvent
+from milepost.wire.events import Ack, ClientEvent, Command, Fault, ServerEvent, TransactionRequest
 from milepost.wire.frames import (
     FRAME_PADDING,
     HANDSHAKE_FRAME_MAX,
@@ -78,7 +79,11 @@ from milepost.wire.scanners.message_scan import (
 )
 from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
 from milepost.wire.scanners.transaction_scan import KINDS as TRANSACTION_KINDS
-from milepost.wire.scanners.transaction_scan import read_transaction, scan_transaction
+from milepost.wire.scanners.transaction_scan import (
+    read_transaction,
+    scan_long_addition,
+    scan_transaction,
+)
 
 # A client's command without an entry; only lists of message ids grow with what a client holds.
 COMMAND_SIZE_MAX: Final = 1024 * 1024
@@ -354,12 +359,25 @@ class ServerProtocol(Connection):
                 events.append(event)
                 return
         if command_end - at > COMMAND_SIZE_MAX:
-            raise ProtocolError(Reason.BAD_COMMAND_SIZE, f"a command of {command_end - at} bytes")
+            too_long = ProtocolError(
+                Reason.BAD_COMMAND_SIZE,
+                f"a command of {command_end - at} bytes; allowed are {COMMAND_SIZE_MAX}",
+            )
+            addition = scan_long_addition(data, at, end) if command_end == end else None
+            self._left -= COMMAND_WEIGHT
+            self._refuse(addition, ServerError.TooManyRequests, too_long)
+            return
         try:
             command = decode_command(data[at:command_end])
         except UnknownValue as unknown:
             self._left -= COMMAND_WEIGHT
-            self._refuse_value(unknown)
+            self._refuse(unknown.command, ServerError.UnsupportedVersionError, unknown)
+            return
+        except TooManyParts as many:
+            self._left -= HEARD_MAX  # a megabyte of names takes some 30 ms to read
+            is_whole = command_end == end and many.command.message.IsInitialized()
+            asked = many.command if is_whole else None
+            self._refuse(asked, ServerError.TooManyRequests, many)
             return
         if command.kind != _SEND:
             self._left -= HEARD_MAX if command.kind in _HEAVY else COMMAND_WEIGHT
@@ -425,13 +443,16 @@ class ServerProtocol(Connection):
         else:
             events.append(first)
 
-    def _refuse_value(self, unknown: UnknownValue) -> None:
-        """Answer a request that asks for something of the future; the connection lives on."""
-        if self.state is not State.READY or unknown.command.kind not in FROM_CLIENT:
-            raise unknown
-        answer = refusal(unknown.command, ServerError.UnsupportedVersionError, str(unknown))
+    def _refuse(
+        self, asked: Command | TransactionRequest | None, code: int, failure: ProtocolError
+    ) -> None:
+        """Answer a request that is not obeyed, so that the connection stays; raise `failure` if there is no
+        request, or no reply to one of its kind."""
+        answer = None
+        if self.state is State.READY and asked is not None and asked.kind in FROM_CLIENT:
+            answer = refusal(asked, code, str(failure))
         if answer is None:
-            raise unknown
+            raise failure
         self.write(answer)
 
 

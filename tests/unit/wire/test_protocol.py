@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.commands import FROM_CLIENT, Kind, decode_command
+from milepost.wire.commands import FROM_CLIENT, REPEATED_MAX, Kind, decode_command
 from milepost.wire.events import (
     Ack,
     ClientEvent,
@@ -411,6 +411,82 @@ class TestFaults:
             error=pb.UnsupportedVersionError,
             message="PRODUCER with producer_access_mode 9",
         )
+
+    @pytest.mark.parametrize(
+        ("request_", "what"),
+        [
+            pytest.param(
+                pb.CommandAddPartitionToTxn(partitions=["t"] * (REPEATED_MAX + 1)),
+                f"ADD_PARTITION_TO_TXN with {REPEATED_MAX + 1} partitions",
+                id="topics of a transaction",
+            ),
+            pytest.param(
+                pb.CommandAddSubscriptionToTxn(
+                    subscription=[pb.Subscription(topic="t", subscription="s")] * (REPEATED_MAX + 1)
+                ),
+                f"ADD_SUBSCRIPTION_TO_TXN with {REPEATED_MAX + 1} subscription",
+                id="subscriptions of a transaction",
+            ),
+            pytest.param(
+                pb.CommandEndTxn(also_txnid_least_bits=[1] * (REPEATED_MAX + 1)),
+                f"END_TXN with {REPEATED_MAX + 1} also_txnid_least_bits",
+                id="transactions that end together",
+            ),
+            pytest.param(
+                pb.CommandAddPartitionToTxn(partitions=["t" * 1000] * (COMMAND_SIZE_MAX // 1000)),
+                "a command of 10",
+                id="names of topics that are too long together",
+            ),
+            pytest.param(
+                pb.CommandAddSubscriptionToTxn(
+                    subscription=[pb.Subscription(topic="t" * 1000, subscription="s")]
+                    * (COMMAND_SIZE_MAX // 1000)
+                ),
+                "a command of 10",
+                id="names of subscriptions that are too long together",
+            ),
+        ],
+    )
+    def test_a_request_that_names_too_much_is_refused_and_the_connection_lives(
+        self, request_: Any, what: str
+    ) -> None:
+        protocol = ready(max_message_size=2 * COMMAND_SIZE_MAX)
+        request_.request_id, request_.txnid_least_bits, request_.txnid_most_bits = 5, 300, 7
+        events = protocol.receive(reply(request_) + SEND)
+        while protocol.has_more:
+            events += protocol.receive(b"")
+        [event] = events
+        assert isinstance(event, Sends)
+        [answer] = sent(protocol)
+        assert isinstance(
+            answer,
+            pb.CommandAddPartitionToTxnResponse
+            | pb.CommandAddSubscriptionToTxnResponse
+            | pb.CommandEndTxnResponse,
+        )
+        assert (answer.request_id, answer.txnid_least_bits, answer.txnid_most_bits) == (5, 300, 7)
+        assert answer.error == pb.TooManyRequests
+        assert answer.message.startswith(what)
+
+    def test_too_many_properties_are_refused_where_there_is_an_answer(self) -> None:
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        producer = pb.CommandProducer(topic="t", producer_id=1, request_id=5)
+        producer.metadata.extend([pb.KeyValue(key="k", value="v")] * (REPEATED_MAX + 1))
+        assert protocol.receive(reply(producer)) == []
+        [answer] = sent(protocol)
+        assert isinstance(answer, pb.CommandError)
+        assert (answer.request_id, answer.error) == (5, pb.TooManyRequests)
+
+    def test_too_many_properties_of_half_a_request_end_the_connection(self) -> None:
+        """Which request would the refusal be of?"""
+        producer = pb.CommandProducer(topic="t", producer_id=1)
+        producer.metadata.extend([pb.KeyValue(key="k", value="v")] * (REPEATED_MAX + 1))
+        body = producer.SerializePartialToString()
+        command = b"\x08\x05\x2a" + encode_varint(len(body)) + body
+        frame = (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        assert reason_of(protocol.receive(frame)) == "bad_command"
+        assert sent(protocol) == []
 
     def test_an_ack_of_the_future_ends_the_connection(self) -> None:
         """It has no answer that could carry the refusal."""

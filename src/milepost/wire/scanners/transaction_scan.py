@@ -27,7 +27,7 @@ from milepost.wire.events import (
     TransactionRequest,
     TransactionSeries,
 )
-from milepost.wire.scanners.varint import read_rest
+from milepost.wire.scanners.varint import read_rest, read_varint
 
 # Numbers of the commands. The tag of each has two bytes, the second of them the same.
 _NEW_TXN: Final = 50
@@ -118,6 +118,32 @@ def scan_transaction(data: bytes, at: int, end: int) -> TransactionRequest | Non
         return _scan_subscriptions(data, at, end, request_id, txn_id)
     except (IndexError, UnicodeDecodeError):
         return None
+
+
+def scan_long_addition(data: bytes, at: int, end: int) -> AddTopics | AddSubscriptions | None:
+    """The ADD_PARTITION_TO_TXN or ADD_SUBSCRIPTION_TO_TXN in the BaseCommand `data[at:end]`, without what it
+    adds: enough to refuse a command that is too long to be read. None for anything else."""
+    try:
+        kind = data[at + 1]
+        prefix = bytes((_TYPE, kind, (kind << 3 | 2) & 127 | 128, _TAG_END))
+        if kind not in (_ADD_PARTITION, _ADD_SUBSCRIPTION) or not data.startswith(prefix, at):
+            return None
+        size, at = read_varint(data, at + len(prefix))
+        if at + size != end:
+            return None
+        numbers = []
+        for tag in (_REQUEST_ID, _TXNID_LEAST_BITS, _TXNID_MOST_BITS):
+            if data[at] != tag:
+                return None
+            number, at = read_varint(data, at + 1)
+            numbers.append(signed64(number))
+    except (IndexError, ValueError):
+        return None
+    request_id, least, most = numbers
+    txn_id = TxnId(most, least)
+    if kind == _ADD_PARTITION:
+        return AddTopics(request_id, txn_id, ())
+    return AddSubscriptions(request_id, txn_id, ())
 
 
 def read_transaction(command: Message) -> TransactionRequest | None:
