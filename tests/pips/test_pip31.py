@@ -34,9 +34,11 @@ from stage.talk import (
 
 from milepost.broker.monitoring.progress import progress_of, sample
 from milepost.broker.operations import backlog_quota
-from milepost.broker.operations.reset import Reset, Target, decide
+from milepost.broker.operations.reset import Move, Reset, Target, decide
 from milepost.broker.policies.effective import HOLD, Quota
+from milepost.errors import IndexNotFound
 from milepost.positions import TxnId
+from milepost.positions.ids import MessageId
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
@@ -47,6 +49,7 @@ from milepost.wire.metadata import split_entry
 SPARK_ROWS = ("Spark: a batch", "Spark: a stream")
 DOCS = Path(__file__).parents[2] / "docs" / "transactions.md"
 HOUR_MS = 3_600_000
+HELD = "held back"
 
 
 class Message(NamedTuple):
@@ -524,6 +527,38 @@ def test_what_is_never_shown_is_no_part_of_the_pace(held: Scene) -> None:
     held.end("one", pb.ABORT)
     sample(subscription, 10_000)
     assert subscription.samples.recent().messages_in == 1  # the one behind the transaction
+
+
+def test_a_reset_to_an_id_behind_an_open_transaction_is_refused(
+    make_stage: Callable[..., Stage],
+) -> None:
+    """The subscription would stand before the id, and get what it was to pass over when the transaction
+    ends. A reset to the first message that is held back, or to one before it, is exact."""
+    scene = Scene(make_stage())
+    scene.single("a")  # index 0
+    scene.open("one")
+    scene.single("b", "one")
+    scene.single("c")
+    scene.single("d")
+    subscription = scene.stage.topic().subscriptions["s"]
+
+    def index_of_reset(index: int, *, after: bool) -> int | str:
+        target = Target(id=MessageId.parse(str(subscription.topic.log.locate(index).position)))
+        reset = Reset(target, after=after)
+        try:
+            moves: list[Move] = scene.stage.here(lambda: decide([subscription], reset))
+        except IndexNotFound as error:
+            return HELD if "an open transaction holds it back" in str(error) else str(error)
+        return moves[0].to
+
+    def resets(*, after: bool) -> list[int | str]:
+        return [index_of_reset(index, after=after) for index in range(4)]
+
+    assert resets(after=False) == [0, 1, HELD, HELD]
+    assert resets(after=True) == [1, HELD, HELD, HELD]
+    scene.end("one", pb.COMMIT)
+    assert resets(after=False) == [0, 1, 2, 3]
+    assert resets(after=True) == [1, 2, 3, 4]
 
 
 def test_the_table_of_the_docs_has_these_rows_and_columns() -> None:

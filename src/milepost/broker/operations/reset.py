@@ -314,12 +314,19 @@ def _resolve_id(
             f"{topic.name}: id {message_id}, but its entry has {end - first} messages"
         )
     if after and flags & CHUNK:
-        return _whole(topic, _clamp(_behind(topic, first), cursor))
-    if after:
-        behind = end if batch_index < 0 else first + batch_index + 1
-        return _whole(topic, _clamp(behind, cursor))
-    index = start_index(topic, *position, batch_index=batch_index)
-    return _clamp(index, cursor), ""
+        index = _behind(topic, first)
+    elif after:
+        index = end if batch_index < 0 else first + batch_index + 1
+    else:
+        index = start_index(topic, *position, batch_index=batch_index)
+    if index > cursor.end:
+        # At the end the subscription would get what lies between when the transaction is committed.
+        raise IndexNotFound(
+            f"{topic.name}: id {message_id} is not visible yet: an open transaction holds it back; "
+            f"{_what_is_there(cursor)}"
+        )
+    index = _clamp(index, cursor)
+    return _whole(topic, index) if after else (index, "")
 
 
 def is_foreign(topic: Topic, ledger_id: int) -> bool:
