@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import uvloop
@@ -43,6 +43,8 @@ LARGE_EACH = 100
 LARGE, LARGE_FULL = 6720, 26_880
 LONE, LONE_FULL = 420, 1680
 COST_MAX = 1.3
+# Of a transaction: it is opened, gets its topic, its messages, and its end.
+ROUND_TRIPS = 4
 # Many short turns: the speed of a shared machine changes by the second.
 ROUNDS = 21
 
@@ -162,15 +164,17 @@ class Cost(NamedTuple):
     """In transactions of a hundred."""
     ratio: float
     """Of the two ways in turns that follow each other."""
+    apart: float
+    """The same ratio of messages without a transaction that are sent in as many round trips as one has."""
 
 
 async def large(target: Target, count: int, producers: int) -> Cost:
-    """What messages cost alone, and in transactions.
+    """What messages cost alone, in transactions, and in the round trips of a transaction without one.
 
     Producers of one client, which share its connection and its writes, as those of the Java client
-    do. Each sends a hundred messages and waits for their receipts, again and again. The two ways take turns,
+    do. Each sends a hundred messages and waits for their receipts, again and again. The ways take turns,
     and which comes first does so, too: a checkpoint, or what others do on the machine, strikes a turn of
-    either. What counts is the median of the ratios, so that no lucky turn decides. A turn of each comes
+    any. What counts is the median of the ratios, so that no lucky turn decides. A turn of each comes
     before, in which the topics get their states.
     """
     name = f"persistent://public/default/bench-{time.time_ns()}"
@@ -182,37 +186,44 @@ async def large(target: Target, count: int, producers: int) -> Cost:
     payloads = [b"z" * 100] * LARGE_EACH
     each = max(count // ROUNDS // producers, 1)
 
-    async def publish(number: int, *, in_transactions: bool) -> None:
-        for _ in range(each):
-            if in_transactions:
-                txn = await client.open()
-                await client.add_topic(txn, f"{name}-{number}")
-                await client.publish(payloads, txn, number)
-                await client.end(txn)
-            else:
-                await client.publish(payloads, None, number)
+    async def alone(number: int) -> None:
+        await client.publish(payloads, None, number)
 
-    async def cost(*, in_transactions: bool) -> float:
+    async def within(number: int) -> None:
+        txn = await client.open()
+        await client.add_topic(txn, f"{name}-{number}")
+        await client.publish(payloads, txn, number)
+        await client.end(txn)
+
+    async def apart(number: int) -> None:
+        for first in range(0, LARGE_EACH, LARGE_EACH // ROUND_TRIPS):
+            await client.publish(payloads[first : first + LARGE_EACH // ROUND_TRIPS], None, number)
+
+    async def again(way: Callable[[int], Awaitable[None]], number: int) -> None:
+        for _ in range(each):
+            await way(number)
+
+    async def cost(way: Callable[[int], Awaitable[None]]) -> float:
         before = target.cpu_seconds()
-        await asyncio.gather(
-            *[publish(number, in_transactions=in_transactions) for number in range(producers)]
-        )
+        await asyncio.gather(*[again(way, number) for number in range(producers)])
         after = target.cpu_seconds()
         assert before is not None
         assert after is not None
         return (after - before) / (each * producers * LARGE_EACH) * 1e6
 
-    turns: list[tuple[float, float]] = []
+    ways = (alone, within, apart)
+    turns: list[list[float]] = []
     for number in range(1 + ROUNDS):
-        first = await cost(in_transactions=bool(number % 2))
-        second = await cost(in_transactions=not number % 2)
-        turns.append((second, first) if number % 2 else (first, second))
+        first = number % len(ways)
+        found = {way: await cost(way) for way in (*ways[first:], *ways[:first])}
+        turns.append([found[way] for way in ways])
     link.close()
     median, counted = statistics.median, turns[1:]
     return Cost(
-        median([alone for alone, _ in counted]),
-        median([within for _, within in counted]),
-        median([within / alone for alone, within in counted]),
+        median([alone_s for alone_s, _, _ in counted]),
+        median([within_s for _, within_s, _ in counted]),
+        median([within_s / alone_s for alone_s, within_s, _ in counted]),
+        median([apart_s / alone_s for alone_s, _, apart_s in counted]),
     )
 
 
@@ -251,10 +262,12 @@ async def measure(other: Target | None = None) -> list[Result]:
             name = f"the same against {theirs.per_s:,.0f}/s there"
             results.append(at_least(name, ours.per_s / theirs.per_s, "x", 1))
         many, lone = (LARGE_FULL, LONE_FULL) if bench.FULL else (LARGE, LONE)
-        alone, within, ratio = await large(target, many, AT_ONCE)
+        alone, within, ratio, apart = await large(target, many, AT_ONCE)
         name = f"a million messages: {alone:.1f} CPU s alone, {within:.1f} in transactions of 100"
         results.append(at_most(name, ratio, "x", COST_MAX))
-        alone, within, ratio = await large(target, lone, 1)
+        name = f"without transactions, in {ROUND_TRIPS} round trips as they have"
+        results.append(Result(name, apart, "x"))
+        alone, within, ratio, _ = await large(target, lone, 1)
         name = f"of one producer: {alone:.1f} CPU s alone, {within:.1f} in transactions of 100"
         results.append(Result(name, ratio, "x"))
         grown = await opened(target)
