@@ -519,12 +519,14 @@ class Broker:
         finally:
             for one in news:
                 one.topic.being_made.discard(one.name)
-        for one in news:
-            one.topic.check_open()  # else the next opening finds the subscription there
-        return [
+        made = [
             topic_loader.open_subscription(self, one.topic, row, first, made=one.cursor)
             for one, row, first in zip(news, rows, stored, strict=True)
+            if not one.topic.is_closed  # else the next opening finds the subscription there
         ]
+        for one in news:
+            one.topic.check_open()
+        return made
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
@@ -562,6 +564,8 @@ class Broker:
 
     async def delete_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Delete these, of one topic each, in one step: a crash leaves all of them or none."""
+        for one in subscriptions:
+            one.topic.check_open()  # another opening of the topic would go on with what is deleted
         for one in subscriptions:
             for consumer in list(one.consumers):
                 self.close_consumer(consumer)

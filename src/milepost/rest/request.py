@@ -6,7 +6,7 @@ Every dependency here is a coroutine: the framework would run a plain function i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
@@ -21,12 +21,16 @@ from milepost.errors import (
     MilepostError,
     NothingStored,
     NotPersistent,
+    ServiceNotReady,
     SubscriptionNotFound,
     TopicNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
 
 Domain = Literal["persistent", "non-persistent"]
+
+# How often all partitions are looked for, while operators unload some.
+_OPENINGS_MAX = 10
 
 
 class _Word(Convertor[str]):
@@ -151,21 +155,34 @@ async def _opened(
 
 async def open_parts(request: Request, name: TopicName, *, create: bool = False) -> list[Topic]:
     """The topic, or all partitions of a partitioned one."""
-    broker: Broker = request.app.state.broker
-    partitions = broker.directory.partitions(name)
-    if partitions is None:
-        return [await open_topic(request, name, create=create)]
-    return [await open_topic(request, name.partition_name(one)) for one in range(partitions)]
+    return await _all_open(request, name, open_topic, create=create)
 
 
 async def opened_parts(request: Request, name: TopicName) -> list[Topic]:
     """The same, and of one that is not persistent."""
+    return await _all_open(request, name, _any_topic)
+
+
+async def _all_open(
+    request: Request,
+    name: TopicName,
+    opened: Callable[..., Awaitable[Topic]],
+    *,
+    create: bool = False,
+) -> list[Topic]:
+    """Open the topic, or all partitions. While one is opened another may be closed, and opened by a client:
+    a change of the closed one would be none, or harm the other."""
     broker: Broker = request.app.state.broker
-    partitions = broker.directory.partitions(name)
-    names = (
-        [name] if partitions is None else [name.partition_name(one) for one in range(partitions)]
-    )
-    return [await _any_topic(request, one) for one in names]
+    for _ in range(_OPENINGS_MAX):
+        partitions = broker.directory.partitions(name)
+        if partitions is None:
+            topics = [await opened(request, name, create=create)]
+        else:
+            names = [name.partition_name(number) for number in range(partitions)]
+            topics = [await opened(request, one) for one in names]
+        if not any(topic.is_closed for topic in topics):
+            return topics
+    raise ServiceNotReady(f"partitions of {name} are being unloaded")
 
 
 async def _opened_parts(

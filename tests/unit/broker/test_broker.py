@@ -12,7 +12,9 @@ from stage.stage import TOPIC, Stage
 from stage.talk import ack_command, answer, ask, produce, request, subscribe, wire_id
 
 from milepost.broker import broker
+from milepost.broker.broker import new_subscription
 from milepost.broker.directory.directory import StoredTopic, fetch_topic
+from milepost.broker.operations import topic_lifecycle
 from milepost.errors import (
     CorruptData,
     PersistenceError,
@@ -123,6 +125,38 @@ def test_a_checkpoint_during_an_opening_is_noticed(stage: Stage) -> None:
     stage.engine.holds_catalog = False
     stage.turn()
     assert opening.result().subscriptions["s"].cursor.counts() == (1, 0, 0, 1)
+
+
+def test_subscriptions_of_several_topics_are_there_though_one_topic_was_closed(
+    stage: Stage,
+) -> None:
+    """The catalog has all of them: what the broker does not know of cannot be made again."""
+    topics = [stage.topic(f"{TOPIC}{number}") for number in range(3)]
+    stage.engine.holds_catalog = True
+    news = [new_subscription(topic, "s", 0) for topic in topics]
+    making = stage.loop.begin(stage.broker.create_subscriptions(news))
+    closing = stage.loop.begin(topic_lifecycle.close_topic(stage.broker, topics[1]))
+    stage.turn()
+    assert closing.done()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert isinstance(making.exception(), ServiceNotReady)
+    for number in range(3):
+        assert list(stage.topic(f"{TOPIC}{number}").subscriptions) == ["s"]
+
+
+def test_a_subscription_of_a_topic_that_was_closed_is_not_deleted_under_the_next_opening(
+    stage: Stage,
+) -> None:
+    gone = stage.subscription(stage.topic())
+    stage.run(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+    consumer = stage.consumer(stage.topic().subscriptions["s"], permits=10)
+    with pytest.raises(ServiceNotReady):
+        stage.run(stage.broker.delete_subscription(gone))
+    stage.publish(stage.producer(stage.topic()), message(0))
+    stage.ack(consumer, WireId(1, 0))
+    stage = stage.restarted()
+    assert stage.topic().subscriptions["s"].cursor.counts() == (0, 0, 0, 1)
 
 
 # -- through a restart ---------------------------------------------------------------------------------

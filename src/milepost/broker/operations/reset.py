@@ -416,8 +416,8 @@ async def reset(
         # Nothing was awaited since the decision: it still holds.
         done = perform(broker, there, moved, asked=str(reset), by=by)
     except BaseException:
-        if made:
-            await broker.delete_subscriptions(made)
+        if undone := [one for one in made if not one.topic.is_closed]:
+            await broker.delete_subscriptions(undone)
         raise
     await done
     others = iter(moved)

@@ -26,7 +26,7 @@ from milepost.rest.request import (
     OpenParts,
     OpenTopic,
     no_content,
-    open_topic,
+    open_parts,
     opened_parts,
 )
 from milepost.rest.resources.message_ids import LONG_MAX, MessageIdData, message_id
@@ -84,11 +84,9 @@ async def terminate(asked: Asked, topic: OpenTopic) -> MessageIdData:
 @router.post(f"{TOPIC}/terminate/partitions", PERSISTENT_ONLY)
 async def terminate_partitions(asked: Asked, name: AskedTopic) -> dict[int, MessageIdData]:
     """The same for all partitions; answers each one's last id."""
-    partitions = asked.broker.directory.partitions(name)
-    if partitions is None:
+    if asked.broker.directory.partitions(name) is None:
         raise NotAllowed(f"{name} is not partitioned; terminate it as a topic")
-    names = map(name.partition_name, range(partitions))
-    topics = [await open_topic(asked.request, one) for one in names]
+    topics = await open_parts(asked.request, name)
     positions = await topic_lifecycle.terminate_all(asked.broker, topics)
     last: dict[int, MessageIdData] = {}
     for topic, position in zip(topics, positions, strict=True):

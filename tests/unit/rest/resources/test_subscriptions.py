@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Callable
 
 import pytest
 from stage.frames import batch, message
-from stage.http import Web
+from stage.http import Request, Web, call
 from stage.stage import Stage
 
+from milepost.broker.operations import topic_lifecycle
+from milepost.broker.topic.topic import Topic
+from milepost.positions.names import TopicName
 from milepost.wire.events import WireId
 
 SUB = "t/subscription"
@@ -34,6 +39,44 @@ def test_a_subscription_is_made_once_and_deleted_once(web: Web) -> None:
     assert web.statuses("GET none/subscriptions", "PUT made/subscription/s") == [404, 204]
     assert web("GET made/subscriptions").json == ["s"]
     assert web(f"PUT {SUB}/x", "middle").status == 400
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "is_done"),
+    [
+        (
+            "PUT many/subscription/s/properties",
+            {"a": "b"},
+            lambda topic: topic.subscriptions["s"].properties == {"a": "b"},
+        ),
+        ("DELETE many/subscription/s", None, lambda topic: not topic.subscriptions),
+        ("POST many/terminate/partitions", None, lambda topic: topic.is_terminated),
+    ],
+)
+def test_a_partition_that_was_closed_while_another_was_opened_is_changed_too(
+    web: Web, line: str, body: object, is_done: Callable[[Topic], bool]
+) -> None:
+    stage, broker = web.stage, web.stage.broker
+    web("PUT many/partitions", 2)
+    web("PUT many/subscription/s")
+    first, second = (
+        TopicName.parse(f"persistent://public/default/many-partition-{one}") for one in range(2)
+    )
+    stage.run(topic_lifecycle.close_topic(broker, broker.topics[str(second)]))
+    opening = broker.opening[str(second)] = stage.loop.create_future()  # it takes a while
+    method, _, target = line.partition(" ")
+    data = b"" if body is None else json.dumps(body).encode()
+    request = Request(method, f"/admin/v2/persistent/public/default/{target}", data)
+    answer = stage.loop.begin(call(web.app, request))
+    stage.turn()
+    assert not answer.done()
+    stage.run(topic_lifecycle.close_topic(broker, broker.topics[str(first)]))
+    stage.run(broker.topic(first))  # for a client
+    del broker.opening[str(second)]
+    opening.set_result(stage.run(broker.topic(second)))
+    stage.turn()
+    assert answer.result().status in (200, 204)
+    assert all(is_done(broker.topics[str(one)]) for one in (first, second))
 
 
 @pytest.mark.parametrize(
