@@ -33,8 +33,10 @@ from milepost.errors import (
 # new one.
 SERIES_MAX: Final = 10_000
 KEPT_MS: Final = 30 * 24 * 3600 * 1000
-# Runs that are known to be over. A worker that comes late is late by seconds.
+# Runs of one role that are known to be over. A worker that comes late is late by seconds.
 RUNS_OVER_MAX: Final = 1000
+# The same of one series, by the runs that followed.
+RUNS_BEFORE_MAX: Final = 100
 # Bytes of a name.
 NAME_SIZE_MAX: Final = 512
 
@@ -66,17 +68,18 @@ class SeriesTable:
         # The names of each role's series in `last`, in the same order.
         self._names: dict[str, dict[str, None]] = {}
         # The open transactions of each run, the newest run last; no series without any. A run that has none
-        # any more stays until its series has none, so that it is refused; a restart forgets it, and then the
-        # step alone decides.
+        # any more stays until its series has none, or many runs have followed, so that it is refused; a
+        # restart forgets it, and then the step alone decides.
         self._runs: dict[Key, dict[str, dict[int, None]]] = {}
-        # Role, name and run, oldest first. A restart forgets them; then time-outs end what late workers open.
-        self._over: dict[tuple[str, str, str], None] = {}
+        # By role: names and runs, oldest first. A restart forgets them; then time-outs end what late workers
+        # open.
+        self._over: dict[str, dict[tuple[str, str], None]] = {}
 
     def check(self, owner: str, series: Series, now_ms: int) -> None:
         """May a transaction of it be opened?"""
         check_names(series)
         self.check_step(owner, series)
-        if (owner, series.name, series.run) in self._over:
+        if (series.name, series.run) in self._over.get(owner, ()):
             raise ProducerFenced(f"run {series.run} of series {series.name} is over: it has ended")
         runs = self._runs.get((owner, series.name), {})
         if series.run in runs and series.run != next(reversed(runs)):
@@ -121,6 +124,10 @@ class SeriesTable:
     def opened(self, owner: str, series: Series, least: int) -> None:
         runs = self._runs.setdefault((owner, series.name), {})
         runs.setdefault(series.run, {})[least] = None
+        if len(runs) > RUNS_BEFORE_MAX:  # while one follows the other, the series always has one
+            settled = next((run for run, open_ in runs.items() if not open_), None)
+            if settled is not None:
+                del runs[settled]
 
     def ended(
         self, owner: str, series: Series, least: int, committed_ms: int | None = None
@@ -136,9 +143,10 @@ class SeriesTable:
 
     def end_run(self, owner: str, series: Series) -> None:
         """Let the run open no more transactions."""
-        self._over[owner, series.name, series.run] = None
-        if len(self._over) > RUNS_OVER_MAX:
-            del self._over[next(iter(self._over))]
+        over = self._over.setdefault(owner, {})
+        over[series.name, series.run] = None
+        if len(over) > RUNS_OVER_MAX:
+            del over[next(iter(over))]
 
     def remember(self, key: Key, step: Step) -> None:
         """Remember the last step of a series, and forget the role's oldest series if there are too many

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.transactions.series import KEPT_MS, SERIES_MAX, Series, SeriesTable, Step
-from milepost.errors import TooManyRequests, TransactionConflict
+from milepost.broker.transactions.series import (
+    KEPT_MS,
+    RUNS_BEFORE_MAX,
+    RUNS_OVER_MAX,
+    SERIES_MAX,
+    Series,
+    SeriesTable,
+    Step,
+)
+from milepost.errors import ProducerFenced, TooManyRequests, TransactionConflict
 
 
 @pytest.fixture
@@ -60,3 +68,27 @@ def test_no_young_one_is_forgotten_for_those_that_were_opened_while_there_was_ro
         table.ended("", series, 1, committed_ms=2000)
     with pytest.raises(TransactionConflict):  # else its step would be written twice
         table.check("", Series("q0", "r", 3), now_ms=2000)
+
+
+def test_runs_that_follow_each_other_take_no_more_and_more_room() -> None:
+    """Each begins before the one before it has ended, so that the series always has something open."""
+    table = SeriesTable()
+    for number in range(3 * RUNS_BEFORE_MAX):
+        series = Series("q", f"run {number}", None)
+        table.check("", series, now_ms=0)
+        table.opened("", series, number)
+        for earlier in table.of_earlier_runs("", series):
+            table.ended("", Series("q", f"run {earlier}", None), earlier)
+    assert [len(runs) for runs in table._runs.values()] == [RUNS_BEFORE_MAX]
+    late = 2 * RUNS_BEFORE_MAX + 1
+    with pytest.raises(ProducerFenced, match="another has begun"):
+        table.check("", Series("q", f"run {late}", None), now_ms=0)
+
+
+def test_a_run_that_is_over_is_not_forgotten_for_those_of_another_role() -> None:
+    table = SeriesTable()
+    table.end_run("one", Series("q", "r", None))
+    for number in range(RUNS_OVER_MAX):
+        table.end_run("two", Series("q", f"run {number}", None))
+    with pytest.raises(ProducerFenced, match="it has ended"):
+        table.check("one", Series("q", "r", None), now_ms=0)
