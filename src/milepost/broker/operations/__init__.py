@@ -14,5 +14,6 @@ reset               resets: an operator moves a subscription, with consumers con
 retention           decides which ledgers retention lets go
 skipping            skips and expires: acks messages that no consumer has acked
 topic_lifecycle     creates, unloads, terminates, truncates, trims and deletes topics
-transactions        opens transactions, adds to them, ends them, aborts those whose time is over
+transactions        opens transactions, adds to them, ends them
+unasked_ends        ends transactions whose time is over, or whose run of a series is
 """

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
+from milepost.broker.operations.unasked_ends import UnaskedEnds
 from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, take_back, when_all
 from milepost.broker.transactions.coordinator import COMMIT, Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series, check_names
@@ -60,8 +61,6 @@ STATE = "transactions"
 
 # How often an end tries to find all topics open at once, while operators unload them.
 _OPENINGS_MAX = 10
-# Transactions whose time is over that are aborted in one go: about ten milliseconds.
-OVERDUE_STEP = 100
 
 
 class Transactions:
@@ -88,7 +87,7 @@ class Transactions:
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
-        self._is_ending_overdue = False
+        self._unasked = UnaskedEnds(broker, self)
         self.recovered_ms = (0, 0)
         """When it began to read what the process before left, and when it had."""
 
@@ -184,8 +183,7 @@ class Transactions:
         self._broker.counters.transactions_opened += 1
         self.fact(self.coordinator, fact, done, lambda: self.coordinator.never_opened(txn))
         if series is not None:
-            for earlier in self.coordinator.earlier_runs(owner, series):
-                self._end_unasked(earlier, Outcome.ABORT)
+            self._unasked.abort(self.coordinator.earlier_runs(owner, series))
         return txn.txn_id
 
     def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> Transaction:
@@ -359,25 +357,24 @@ class Transactions:
             raise self.coordinator.contradiction(txn_ids[0], begun.outcome)
 
     def end_run(self, owner: str | None, series: Series, done: Done) -> None:
-        """Abort what a run of a series has open, as one step; `done` is called when that is durable. The
-        run opens no more: a worker that was not waited for must not hold topics back. What it is
-        committing is left alone."""
+        """Abort what a run of a series has open; `done` is called when all that is durable. The run opens
+        no more: a worker that was not waited for must not hold topics back. What it is committing is left
+        alone."""
         check_names(series)
         self.coordinator.series.end_run(owner or "", series)
         ends: list[End] = []
-        left: list[TxnId] = []
+        left: list[Transaction] = []
         for least in self.coordinator.series.of_run(owner or "", series):
             txn = self.coordinator.open[least]
             end = self._ends.get(txn.txn_id)
             if end is None and txn.decided is not Outcome.COMMIT:
-                left.append(txn.txn_id)
+                left.append(txn)
             elif end is not None and end.outcome is Outcome.ABORT and end not in ends:
                 ends.append(end)
-        heard = when_all(len(ends) + bool(left), done)
+        heard = when_all(len(ends) + len(left), done)
         for end in ends:
             end.waiting.append(heard)
-        if left:
-            self.end(left[0], Outcome.ABORT, heard, left[1:])
+        self._unasked.abort(left, heard)
 
     def _still_open(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> list[TxnId]:
         """Those that have not ended like this already."""
@@ -646,10 +643,12 @@ class Transactions:
             return
         if series.step is None:  # else the number of the step refuses workers that come late
             self.coordinator.series.end_run(winner.owner or "", series)
+        losers: list[Transaction] = []
         for txn in self.coordinator.of_series(winner.owner, series):
             assert txn.series is not None
             if series.step is None or (txn.series.step or 0) <= series.step:
-                self._end_unasked(txn, Outcome.ABORT)
+                losers.append(txn)
+        self._unasked.abort(losers)
 
     def tick(self, now_s: float) -> None:
         """Abort what is overdue, and end what the disk may have half heard of."""
@@ -658,45 +657,13 @@ class Transactions:
             self.times.roll()
         if self.shared is not None:
             self.shared.tick(now_s)
-        if not self._is_ending_overdue:
-            overdue = self.coordinator.overdue(now_s)
-            self._end_overdue(overdue[:OVERDUE_STEP])
-            if len(overdue) > OVERDUE_STEP:
-                self._is_ending_overdue = True
-                self._broker.spawn(self._end_many_overdue(overdue[OVERDUE_STEP:]))
-
-    async def _end_many_overdue(self, overdue: list[Transaction]) -> None:
-        """A client may have forgotten very many: others have their turns between."""
-        try:
-            for first in range(0, len(overdue), OVERDUE_STEP):
-                await asyncio.sleep(0)
-                self._end_overdue(overdue[first : first + OVERDUE_STEP])
-        finally:
-            self._is_ending_overdue = False
-
-    def _end_overdue(self, overdue: list[Transaction]) -> None:
-        for txn in overdue:
-            if txn.is_ending or not self.coordinator.is_open(txn.txn_id):
-                continue  # with one before it, or by its client
-            outcome = Outcome.ABORT if txn.decided is None else txn.decided
-            if txn.decided is None:
-                self._broker.counters.transactions_timed_out += 1
-                logger.info("transaction %s is aborted: its time is over", txn.txn_id)
-            self._end_unasked(txn, outcome)
+        self._unasked.end(self.coordinator.overdue(now_s))
 
     def told(self, least: int) -> None:
         """All other workers have carried out an end. Should that not reach the disk, they are told again."""
         fact, state_id = self.coordinator.told(least), self._state_ids[self.coordinator.number]
         self._broker.counters.transaction_facts += 1
         self._broker.store.fact(state_id, fact, ignore)
-
-    def _end_unasked(self, txn: Transaction, outcome: Outcome) -> None:
-        def done(error: MilepostError | None) -> None:
-            if error is not None:  # the next tick tries again
-                logger.warning("transaction %s cannot be ended: %s", txn.txn_id, error)
-
-        if txn.decided in (None, outcome):
-            self.end(txn.txn_id, outcome, done)
 
 
 # -- the state of a topic ----------------------------------------------------------------------------

@@ -107,8 +107,8 @@ class Transaction:
         self.is_ending = False
         """Its end is on its way to the disk: nothing is added to it any more."""
         self.decided: Outcome | None = None
-        """The end that may be on the disk, though the disk did not say so: there is no other any more, and
-        nothing is added."""
+        """The end that may be on the disk, though the disk did not say so, or that waits for its turn: there
+        is no other any more, and nothing is added."""
         self.company: tuple[Transaction, ...] = ()
         """Those that end together by what was decided, itself among them."""
         self.series: Series | None = None

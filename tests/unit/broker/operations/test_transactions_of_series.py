@@ -18,6 +18,7 @@ from stage.transactions import (
     within,
 )
 
+from milepost.broker.operations.unasked_ends import ENDS_STEP
 from milepost.broker.transactions.series import RUNS_OVER_MAX, Series, SeriesTable
 from milepost.errors import ProducerFenced
 from milepost.positions import TxnId
@@ -226,7 +227,7 @@ class TestSteps:
         assert [txn.txn_id for txn in stage.broker.transactions.coordinator.open.values()] == [
             loser
         ]
-        assert error_of(end(stage, work.client, loser)) == "TransactionConflict"
+        assert error_of(end(stage, work.client, loser)) == "InvalidTxnStatus"
         assert not error_of(end(stage, work.client, loser, action=ABORT))
         assert heard(work) == 1
 
@@ -332,6 +333,48 @@ class TestRuns:
         assert not stage.broker.transactions.coordinator.open
         outcomes = stage.broker.transactions.coordinator.outcome_of
         assert [outcomes(txn) for txn in (one, two)] == [action, ABORT]
+
+    @pytest.mark.parametrize("cause", ["a new run", "a commit", "an end of the run"])
+    def test_very_many_that_a_run_has_open_are_aborted_bit_by_bit(
+        self, stage: Stage, work: Work, cause: str
+    ) -> None:
+        client, service = work.client, stage.broker.transactions
+        winner = new(stage, client)
+        series = Series("q", "r", 1)
+
+        def open_many() -> None:
+            for _ in range(3 * ENDS_STEP):
+                service.new(timeout_ms=60_000, owner=None, series=series, done=lambda error: None)
+
+        stage.here(open_many)
+        stage.turn()
+        *_, last = service.coordinator.open.values()
+        ends: list[int] = []
+        make_true = service._make_true
+        service._make_true = lambda done, parts: (  # type: ignore[method-assign]
+            ends.append(len(done)),
+            make_true(done, parts),
+        )
+        command: Any = pb.CommandEndTxn(
+            request_id=9, txn_action=COMMIT, txnid_least_bits=winner.least
+        )
+        if cause == "a new run":
+            ask = pb.TxnSeries(name="q", run="later", step=1)
+            command = pb.CommandNewTxn(request_id=9, txn_ttl_millis=60_000, series=ask)
+        elif cause == "an end of the run":
+            ask = pb.TxnSeries(name="q", run="r")
+            command = pb.CommandEndTxn(request_id=9, txn_action=ABORT, series=ask)
+        client.say(command)
+        while not last.decided:
+            stage.loop.turn()
+            stage.engine.work()
+        assert service.coordinator.is_open(last.txn_id), "others have their turns between"
+        late = end(stage, client, last.txn_id)
+        assert error_of(late) == "InvalidTxnStatus", "it may not be committed meanwhile"
+        stage.turn()
+        assert max(ends) <= ENDS_STEP
+        left = service.coordinator.open.values()
+        assert [one.series.run for one in left if one.series] == ["later"] * (cause == "a new run")
 
     def test_the_disk_refuses_the_end_of_a_run(self, stage: Stage, work: Work) -> None:
         one = new(stage, work.client)

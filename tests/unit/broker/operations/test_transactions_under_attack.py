@@ -43,7 +43,8 @@ from stage.transactions import (
 
 from milepost.broker.messages.lookup_by_index import message_at
 from milepost.broker.operations import compaction_run, topic_lifecycle
-from milepost.broker.operations.transactions import OVERDUE_STEP, Transactions
+from milepost.broker.operations.transactions import Transactions
+from milepost.broker.operations.unasked_ends import ENDS_STEP
 from milepost.broker.policies.effective import EVICT
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
@@ -803,7 +804,7 @@ class TestManyAtOnce:
             stage.clock.advance(61)
             service = stage.broker.transactions
             ended = stage.run(_ended_by_tick(service, stage.clock.monotonic()))
-            assert ended == OVERDUE_STEP, "others have their turns between"
+            assert ended == ENDS_STEP, "others have their turns between"
             assert not service.coordinator.open
             assert stage.broker.counters.transactions_timed_out == 500
             new(stage, stage.client())
