@@ -384,6 +384,20 @@ class TestRuns:
         assert not error_of(end_run(stage, work.client, "r"))
         assert not stage.broker.transactions.coordinator.open
 
+    def test_what_is_open_is_ended_where_transactions_were_switched_off(
+        self, stage: Stage, work: Work
+    ) -> None:
+        work.write(new(stage, work.client, "one"), 0)
+        two = new(stage, work.client, "one")
+        work.write(two, 0)
+        stage._made_with["transaction_coordinator_enabled"] = False
+        later = stage.restarted()
+        client = later.client()
+        assert error_of(ask_new(later, client, "two")) == "NotAllowedError"
+        assert not error_of(end(later, client, two, action=ABORT))
+        assert not error_of(end_run(later, client, "one"))
+        assert later.topic().visible_end == 4  # two messages, two markers
+
     def test_a_run_of_another_role_is_not_there(self, stage: Stage, work: Work) -> None:
         """A series belongs to the role that opened its transactions."""
         coordinator = stage.broker.transactions.coordinator

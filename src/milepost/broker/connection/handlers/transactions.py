@@ -155,8 +155,10 @@ def _end_run(session: Session, command: EndTransaction, series: Series) -> Work:
     if command.action != ABORT:
         raise InvalidInput(f"series {series.name}: a run can be aborted, not committed")
     service = session.broker.transactions
-    service.check_coordinator(command.txn_id.most)
-    no_one = TxnId(service.coordinator.number, 0)
+    coordinator = service.coordinator
+    if command.txn_id.most != coordinator.number:
+        raise coordinator.unknown(command.txn_id.most)
+    no_one = TxnId(coordinator.number, 0)
 
     def done(error: MilepostError | None) -> None:
         _answer(session, command, error, replies.transaction_ended, no_one)
