@@ -215,7 +215,9 @@ class Session:
         ):
             # What a client sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
-        self.broker.transactions.submit_gathered()
+        transactions = self.broker.transactions
+        if transactions.is_due:
+            transactions.submit_gathered()
         self.flush()
         if not self.is_writable and not self._waits_for_reader and self._is_unread:
             self._waits_for_reader = True

@@ -84,6 +84,8 @@ class Transactions:
         self._gathered: list[End] = []
         # The loop will submit them, if no session did.
         self._is_scheduled = False
+        self.is_due = False
+        """Has anything been asked for that is not submitted yet?"""
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
@@ -244,7 +246,8 @@ class Transactions:
 
     def _check_size(self, txn: Transaction, added: int) -> None:
         parts_max = self._broker.settings.transaction_parts_max
-        if self.coordinator.parts_of(txn) + added > parts_max:
+        size = txn.size if txn.series is None else self.coordinator.parts_of(txn)
+        if size + added > parts_max:
             raise TooManyRequests(
                 f"transaction {txn.txn_id}, with those that end with it, would have more than {parts_max} "
                 "topics and subscriptions"
@@ -315,7 +318,7 @@ class Transactions:
         broker = self._broker
         broker.counters.transaction_facts += 1
         broker.store.gather(self._state_ids[book.number], fact, durable)
-        if not self._is_scheduled:
+        if not self.is_due:
             self._schedule()
 
     # -- ending ------------------------------------------------------------------------------------
@@ -458,22 +461,26 @@ class Transactions:
     def _gather(self, end: End) -> None:
         """Let an end wait for others of the same turn: they share what they cost."""
         self._gathered.append(end)
-        if not self._is_scheduled:
+        if not self.is_due:
             self._schedule()
 
     def _schedule(self) -> None:
         """Submit what was asked for before the next turn."""
-        self._is_scheduled = True
-        self._loop.call_soon(self._run_scheduled)
+        self.is_due = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_scheduled)
 
     def _run_scheduled(self) -> None:
         self._is_scheduled = False
-        self.submit_gathered()
+        if self.is_due:
+            self.submit_gathered()
 
     def submit_gathered(self) -> None:
         """Submit the facts and ends that were asked for in this turn. A session that has read all that came
         calls it, and the loop does before the next turn: so they are part of the same commit as what was
         asked for with them."""
+        self.is_due = False
         self._broker.store.submit_gathered()
         if self._gathered:
             ends, self._gathered = self._gathered, []
@@ -540,10 +547,10 @@ class Transactions:
             last = ends[-1].txns[-1]
             for end in ends:
                 for txn in end.txns:
-                    number = txn.txn_id.most
-                    fact = self._book(number).end_fact(txn, end.outcome, end.shards)
+                    most, least = txn.txn_id
+                    fact = Coordinator.end_fact(least, end.outcome, end.shards)
                     heard = durable if txn is last else ignore
-                    store.fact_to_come(self._state_ids[number], fact, heard)
+                    store.fact_to_come(self._state_ids[most], fact, heard)
 
     def _parts(self, asked: Sequence[End]) -> tuple[list[End], list[Part]]:
         """The ends whose topics are open, and what they mean topic by topic; the others are helped on."""

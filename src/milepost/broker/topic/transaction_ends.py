@@ -56,8 +56,8 @@ class End:
         return {txn.txn_id for txn in self.txns} == set(txn_ids)
 
     def all_topics(self) -> list[str]:
-        if len(self.txns) == 1:
-            return self.topics_of(self.txns[0])
+        if len(self.txns) == 1 and not self.left_out:
+            return self.txns[0].all_topics()
         return sorted({name for txn in self.txns for name in self.topics_of(txn)})
 
     def topics_of(self, txn: Transaction) -> list[str]:

@@ -186,7 +186,9 @@ class Coordinator:
 
     def find(self, txn_id: TxnId) -> Transaction:
         """The open transaction, to add something to it; or the error that says what became of it."""
-        txn = self.get(txn_id)
+        most, least = txn_id
+        book = self if most == self.number else self.guests.get(most)
+        txn = None if book is None else book.open.get(least)
         if txn is None:
             outcome = self.outcome_of(txn_id)
             if outcome is not None:
@@ -216,6 +218,9 @@ class Coordinator:
 
     def owned(self, txn_id: TxnId, role: str | None) -> Transaction:
         """The open transaction of a role: another role's is not there for it."""
+        txn = self.get(txn_id)
+        if txn is not None and txn.owner == role and not txn.is_ending and txn.decided is None:
+            return txn
         self.check_owner(txn_id, role)
         return self.find(txn_id)
 
@@ -335,13 +340,9 @@ class Coordinator:
 
     # -- what is true when its fact is durable -----------------------------------------------------
 
-    def end_fact(self, txn: Transaction, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
-        """`shards`: others that have to be told of it."""
-        return self.end_fact_of(txn.txn_id.least, outcome, shards)
-
     @staticmethod
-    def end_fact_of(least: int, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
-        """The same for one that may not be open here."""
+    def end_fact(least: int, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
+        """The fact of its end. `shards`: others that have to be told of it."""
         fact = varints(_END_TO_TELL if shards else _END, least, outcome)
         if shards:
             _write_numbers(fact, shards)

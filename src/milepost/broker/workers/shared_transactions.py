@@ -306,7 +306,7 @@ class SharedTransactions:
                 book.remember(txn_id.least, outcome)
             done(error)
 
-        fact = book.end_fact_of(txn_id.least, outcome)
+        fact = book.end_fact(txn_id.least, outcome)
         self._service.fact(book, fact, heard, undo=lambda: None)
 
     async def _answer_ask(self, said: Doc, body: bytes) -> Answer:

@@ -91,7 +91,7 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
             else:
                 outcome = Outcome(number % 2)
                 shards = range(1, 2 + number) if kind == "end to tell" else ()
-                facts.append(coordinator.end_fact(txn, outcome, shards))
+                facts.append(coordinator.end_fact(txn.txn_id.least, outcome, shards))
                 coordinator.ended(txn, outcome, shards)
     restored = Coordinator.restore(data, facts, now_ms=50, now_s=1.0)
     assert known(restored) == known(coordinator)
