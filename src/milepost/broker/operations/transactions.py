@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
 from milepost.broker.operations.unasked_ends import UnaskedEnds
-from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, take_back, when_all
+from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, never_added, when_all
 from milepost.broker.transactions.coordinator import COMMIT, Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series, check_names
 from milepost.broker.transactions.topic_transactions import TopicTransactions
@@ -200,7 +200,12 @@ class Transactions:
         self._check_size(txn, len(added))
         book = self._book(txn_id.most)
         fact = book.add_topics(txn, added)
-        self.fact(book, fact, done, lambda: take_back(txn, added, self._broker.topics))
+
+        def undo() -> None:
+            book.take_topics(txn, added)
+            never_added(txn, added, self._broker.topics)
+
+        self.fact(book, fact, done, undo)
         return txn
 
     def add_subscriptions(
@@ -219,7 +224,7 @@ class Transactions:
         self._check_size(txn, len(added))
         book = self._book(txn_id.most)
         fact = book.add_subscriptions(txn, added)
-        self.fact(book, fact, done, lambda: txn.subscriptions.difference_update(added))
+        self.fact(book, fact, done, lambda: book.take_subscriptions(txn, added))
         return txn
 
     async def admit(self, txn_id: TxnId, *, timeout_ms: int, owner: str | None) -> None:

@@ -167,9 +167,8 @@ class Part:
             self.topic.show()
 
 
-def take_back(txn: Transaction, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
+def never_added(txn: Transaction, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
     """The disk has refused that topics were added: the end of the transaction has no part in them."""
-    txn.topics.difference_update(names)
     for name in names:
         topic = topics.get(name)
         if topic is not None and topic.transactions is not None:

@@ -25,10 +25,10 @@ that the end means to topics and subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from milepost.broker.transactions.series import Series, SeriesTable, Step
 from milepost.errors import (
@@ -41,6 +41,8 @@ from milepost.errors import (
 from milepost.positions.names import TopicName
 from milepost.positions.transactions import TxnId
 from milepost.positions.varints import read_varint, varints, write_varint
+
+T = TypeVar("T")
 
 VERSION = 1
 # With ends that other workers have to be told.
@@ -276,8 +278,7 @@ class Coordinator:
         """Topics and subscriptions of a transaction, and of those that may end with it."""
         if txn.series is None:
             return txn.size
-        run = self.series.of_run(txn.owner or "", txn.series)
-        return sum(self.open[least].size for least in run)
+        return self.series.parts_of_run(txn.owner or "", txn.series)
 
     def earlier_runs(self, owner: str | None, series: Series) -> list[Transaction]:
         """What earlier runs of a series have open, without what is ending."""
@@ -323,7 +324,7 @@ class Coordinator:
 
     def add_topics(self, txn: Transaction, topics: list[str]) -> bytes:
         """It has these too, which it had not yet; the fact of it."""
-        txn.topics.update(topics)
+        self._change(txn, txn.topics.update, topics)
         if len(topics) == 1:  # as nearly always
             data = topics[0].encode()
             return bytes(varints(_TOPICS, txn.txn_id.least, 1, len(data))) + data
@@ -335,8 +336,29 @@ class Coordinator:
         """The same for subscriptions."""
         fact = varints(_SUBSCRIPTIONS, txn.txn_id.least)
         _write_texts(fact, [text for pair in subscriptions for text in pair])
-        txn.subscriptions.update(subscriptions)
+        self._change(txn, txn.subscriptions.update, subscriptions)
         return bytes(fact)
+
+    def take_topics(self, txn: Transaction, topics: Iterable[str]) -> None:
+        """The disk has refused that these were added."""
+        self._change(txn, txn.topics.difference_update, topics)
+
+    def take_subscriptions(
+        self, txn: Transaction, subscriptions: Iterable[tuple[str, str]]
+    ) -> None:
+        """The same for subscriptions."""
+        self._change(txn, txn.subscriptions.difference_update, subscriptions)
+
+    def _change(
+        self, txn: Transaction, change: Callable[[Iterable[T]], None], parts: Iterable[T]
+    ) -> None:
+        """Add topics or subscriptions to a transaction, or take some away."""
+        if txn.series is None or not self.is_open(txn.txn_id):
+            change(parts)
+            return
+        before = txn.size
+        change(parts)
+        self.series.changed(txn.owner or "", txn.series, txn.size - before)
 
     # -- what is true when its fact is durable -----------------------------------------------------
 
@@ -450,9 +472,9 @@ class Coordinator:
         elif kind in (_TOPICS, _SUBSCRIPTIONS):
             txn, texts = self.open.get(read.number()), read.texts()
             if txn is not None and kind == _TOPICS:
-                txn.topics.update(texts)
+                self._change(txn, txn.topics.update, texts)
             elif txn is not None:
-                txn.subscriptions.update(_pairs(texts))
+                self._change(txn, txn.subscriptions.update, _pairs(texts))
         elif kind == _END:
             least = read.number()
             self._end(least, Outcome(read.number()))
@@ -484,14 +506,14 @@ class Coordinator:
 
     def _join(self, txn: Transaction, series: Series) -> None:
         txn.series = series
-        self.series.opened(txn.owner or "", series, txn.txn_id.least)
+        self.series.opened(txn.owner or "", series, txn.txn_id.least, txn.size)
 
     def _leave(self, least: int, outcome: Outcome | None = None) -> Transaction | None:
         """It is not open any more; what it was."""
         txn = self.open.pop(least, None)
         if txn is not None and txn.series is not None:
             when_ms = txn.opened_ms if outcome is COMMIT else None
-            self.series.ended(txn.owner or "", txn.series, least, when_ms)
+            self.series.ended(txn.owner or "", txn.series, least, when_ms, txn.size)
         return txn
 
     def _admit(

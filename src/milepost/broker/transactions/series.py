@@ -19,6 +19,7 @@ is over: a worker of it that comes late is refused. A series belongs to the role
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from milepost.errors import (
@@ -61,6 +62,16 @@ class Step(NamedTuple):
     when_ms: int
 
 
+@dataclass(slots=True)
+class Run:
+    """What one run of a series has open."""
+
+    open: dict[int, None] = field(default_factory=dict)
+    """The second halves of the ids."""
+    parts: int = 0
+    """Topics and subscriptions of them all."""
+
+
 class SeriesTable:
     def __init__(self) -> None:
         self.last: dict[Key, Step] = {}
@@ -70,7 +81,7 @@ class SeriesTable:
         # The open transactions of each run, the newest run last; no series without any. A run that has none
         # any more stays until its series has none, or many runs have followed, so that it is refused; a
         # restart forgets it, and then the step alone decides.
-        self._runs: dict[Key, dict[str, dict[int, None]]] = {}
+        self._runs: dict[Key, dict[str, Run]] = {}
         # By role: names and runs, oldest first. A restart forgets them; then time-outs end what late workers
         # open.
         self._over: dict[str, dict[tuple[str, str], None]] = {}
@@ -115,28 +126,51 @@ class SeriesTable:
 
     def of_run(self, owner: str, series: Series) -> list[int]:
         """The open transactions of the run, by the second half of their ids."""
-        return list(self._runs.get((owner, series.name), {}).get(series.run, ()))
+        run = self._runs.get((owner, series.name), {}).get(series.run)
+        return [] if run is None else list(run.open)
+
+    def parts_of_run(self, owner: str, series: Series) -> int:
+        """How many topics and subscriptions they have. To count them for each that is added would take a
+        millisecond where there are thousands."""
+        return self._runs[owner, series.name][series.run].parts
 
     def of_earlier_runs(self, owner: str, series: Series) -> list[int]:
         runs = self._runs.get((owner, series.name), {})
-        return [least for run, open_ in runs.items() if run != series.run for least in open_]
+        return [least for name, run in runs.items() if name != series.run for least in run.open]
 
-    def opened(self, owner: str, series: Series, least: int) -> None:
+    def opened(self, owner: str, series: Series, least: int, parts: int = 0) -> None:
         runs = self._runs.setdefault((owner, series.name), {})
-        runs.setdefault(series.run, {})[least] = None
+        run = runs.get(series.run)
+        if run is None:
+            run = runs[series.run] = Run()
+        run.open[least] = None
+        run.parts += parts
         if len(runs) > RUNS_BEFORE_MAX:  # while one follows the other, the series always has one
-            settled = next((run for run, open_ in runs.items() if not open_), None)
+            settled = next((name for name, run in runs.items() if not run.open), None)
             if settled is not None:
                 del runs[settled]
 
+    def changed(self, owner: str, series: Series, by: int) -> None:
+        """An open transaction of it has so many topics and subscriptions more, or fewer."""
+        self._runs[owner, series.name][series.run].parts += by
+
     def ended(
-        self, owner: str, series: Series, least: int, committed_ms: int | None = None
+        self,
+        owner: str,
+        series: Series,
+        least: int,
+        committed_ms: int | None = None,
+        parts: int = 0,
     ) -> None:
-        """A transaction of it has ended. `committed_ms`: it was committed, and opened then."""
+        """A transaction of it has ended, with so many topics and subscriptions. `committed_ms`: it was
+        committed, and opened then."""
         key = owner, series.name
         runs = self._runs.get(key, {})
-        runs.get(series.run, {}).pop(least, None)
-        if not any(runs.values()):
+        run = runs.get(series.run)
+        if run is not None:
+            run.open.pop(least, None)
+            run.parts -= parts
+        if not any(run.open for run in runs.values()):
             self._runs.pop(key, None)
         if committed_ms is not None and series.step is not None:
             self.remember(key, Step(series.step, committed_ms))

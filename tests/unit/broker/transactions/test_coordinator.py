@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.broker.transactions.coordinator import ENDED_MAX, Coordinator, Outcome
+from milepost.broker.transactions.coordinator import ENDED_MAX, Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series
 from milepost.errors import CorruptData, TransactionNotFound, UnknownFormat
 from milepost.positions import TxnId
@@ -96,6 +96,35 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
     restored = Coordinator.restore(data, facts, now_ms=50, now_s=1.0)
     assert known(restored) == known(coordinator)
     assert restored.snapshot() == coordinator.snapshot()
+    for one in (coordinator, restored):
+        for txn in one.open.values():
+            run = {txn.txn_id.least}
+            if txn.series is not None:
+                run.update(one.series.of_run(txn.owner or "", txn.series))
+            assert one.parts_of(txn) == sum(one.open[least].size for least in run)
+
+
+class _Looked(dict[int, Transaction]):
+    """Counts how often something is looked up in it."""
+
+    count = 0
+
+    def __getitem__(self, least: int) -> Transaction:
+        self.count += 1
+        return super().__getitem__(least)
+
+
+def test_the_parts_of_a_run_are_not_counted_anew_for_each_that_is_added() -> None:
+    coordinator = Coordinator()
+    series = Series("q", "r", 1)
+    for number in range(100):
+        txn, _ = coordinator.new(timeout_ms=9, now_ms=0, now_s=0, owner=None, series=series)
+        coordinator.add_topics(txn, [f"t{number}", "t"])
+    coordinator.take_topics(txn, ["t", "never was"])
+    coordinator.never_opened(coordinator.open[1])
+    coordinator.open = looked = _Looked(coordinator.open)
+    assert coordinator.parts_of(txn) == 2 * 98 + 1
+    assert not looked.count
 
 
 @pytest.mark.parametrize(("later_ms", "left_s"), [(0, 5), (2000, 3), (9000, 0), (-4000, 5)])
