@@ -20,7 +20,7 @@ from milepost.broker.operations import skipping, topic_lifecycle
 from milepost.broker.operations.skipping import Skip
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.errors import AlreadyExists, SubscriptionInUse, SubscriptionNotFound
+from milepost.errors import AlreadyExists, IndexNotFound, SubscriptionInUse, SubscriptionNotFound
 from milepost.positions.ids import Position
 from milepost.positions.labels import check_label
 from milepost.rest.audit import Asked
@@ -166,8 +166,14 @@ def _start(topic: Topic, at: CursorPosition | str | None) -> int:
         return topic.visible_end
     if isinstance(at, str):
         return topic.log.first_index
-    index = start_index(topic, at.ledgerId, at.entryId, batch_index=at.batchIndex)
-    return min(index + 1, topic.visible_end) if at.is_excluded else index
+    index = start_index(topic, at.ledgerId, at.entryId, batch_index=at.batchIndex) + at.is_excluded
+    last = topic.log.last_position()
+    if index > topic.visible_end and last is not None and at.position <= last:
+        # At the end the subscription would get what lies between when the transaction is committed.
+        raise IndexNotFound(
+            f"{topic.name}: id {at.position} is not visible yet: an open transaction holds it back"
+        )
+    return min(index, topic.visible_end)
 
 
 @router.delete(SUBSCRIPTION, status_code=204)

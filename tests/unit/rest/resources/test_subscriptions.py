@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from stage.frames import batch, message
 from stage.http import Request, Web, call
 from stage.stage import Stage
+from stage.transactions import add_topics, end, new, started, within
 
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.topic.topic import Topic
@@ -98,6 +100,31 @@ def test_where_it_begins(web: Web, at: object, left: int) -> None:
     published(web.stage, message(0), batch(1, 3), message(4))
     assert web(f"PUT {SUB}/s", at).status == 204
     assert backlog(web)[1] == left
+
+
+def test_it_does_not_begin_behind_what_an_open_transaction_holds_back(web: Web) -> None:
+    """It would stand before the id, and get what it was to pass over when the transaction ends."""
+    stage = web.stage
+    client = started(stage)
+    txn = new(stage, client)
+    add_topics(stage, client, txn)
+    client.say(message(0), message(1, **within(txn)), message(2))
+    stage.turn()
+
+    def statuses(name: str) -> list[int]:
+        begins = [{"ledgerId": 1, "entryId": entry} for entry in range(4)]
+        return [
+            web(f"PUT {SUB}/{name}{place}", {**at, "excluded": excluded}).status
+            for place, (at, excluded) in enumerate(product(begins, (False, True)))
+        ]
+
+    # The last is behind the end: as ever it stands there.
+    assert statuses("open") == [204, 204, 204, 404, 404, 404, 204, 204]
+    assert [backlog(web, f"open{place}")[1] for place in range(3)] == [1, 0, 0]
+    end(stage, client, txn)
+    assert statuses("ended") == [204] * 8
+    assert [backlog(web, f"open{place}")[1] for place in range(3)] == [3, 2, 2]
+    assert [backlog(web, f"ended{place}")[1] for place in range(6)] == [3, 2, 2, 1, 1, 0]
 
 
 def test_a_name_may_have_slashes_and_other_letters(web: Web) -> None:
