@@ -58,7 +58,7 @@ def _label(name: TopicName, key: str) -> Request:
             await directory.change_partitioned_doc(name, changed)
         else:
             topic = await stage.broker.topic(name, create=False)
-            topic.row = await directory.change_doc(topic.row, changed)
+            await stage.broker.change_topics([topic], changed)
 
     return change
 

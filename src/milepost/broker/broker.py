@@ -445,6 +445,7 @@ class Broker:
             stored: StoredTopic = ([], [])
         else:
             stored = await self._stored(row)
+            row = self.directory.row(name) or row  # a change was on its way
         ledgers, states = stored
         log = self.store.log(row, ledgers)
         topic = Topic(
@@ -461,8 +462,18 @@ class Broker:
         )
         topic.policies = self.policies.book.of(name)
         await topic_loader.open_states(self, topic, states)
+        topic.row = self.directory.row(name) or row
         self.admissions.opened(topic)
         return topic
+
+    async def change_topics(self, topics: Sequence[Topic], change: Callable[[Doc], Doc]) -> None:
+        """Change what is known of topics beside their names, of all or of none. One that was closed
+        meanwhile, and opened again, knows it too."""
+        rows = await self.directory.change_docs([topic.row for topic in topics], change)
+        for topic, row in zip(topics, rows, strict=True):
+            for one in (topic, self.topics.get(row.name)):
+                if one is not None and one.row.topic_id == row.topic_id:
+                    one.row = row
 
     async def _stored(self, row: TopicRow) -> StoredTopic:
         """What the catalog has of a topic."""

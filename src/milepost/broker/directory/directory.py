@@ -467,10 +467,6 @@ class Directory:
         if partitions <= 0 or (limit and partitions > limit):
             raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
 
-    async def change_doc(self, row: TopicRow, change: Callable[[Doc], Doc]) -> TopicRow:
-        """Change what is known of a topic beside its name; the topic as it is then."""
-        return (await self.change_docs([row], change))[0]
-
     async def change_docs(
         self, rows: Sequence[TopicRow], change: Callable[[Doc], Doc]
     ) -> list[TopicRow]:

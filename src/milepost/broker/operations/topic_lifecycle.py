@@ -236,11 +236,8 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
 async def terminate_all(broker: Broker, topics: Sequence[Topic]) -> list[Position]:
     """Terminate topics in one step: a crash leaves all of them terminated, or none."""
     lasting = [topic for topic in topics if not topic.is_terminated]
-    rows = await broker.directory.change_docs(
-        [topic.row for topic in lasting], lambda doc: {**doc, "terminated": True}
-    )
-    for topic, row in zip(lasting, rows, strict=True):
-        topic.row = row
+    await broker.change_topics(lasting, lambda doc: {**doc, "terminated": True})
+    topics = [broker.topics.get(topic.row.name, topic) for topic in topics]
     for topic in topics:
         put_out_producers(broker, topic)
     await broker.engine.flush()

@@ -119,8 +119,8 @@ class ProducerAdmission:
         producer = admission.producer
         if admission.epoch_to_store is not None and topic.name.is_persistent:
             try:
-                topic.row = await self._broker.directory.change_doc(
-                    topic.row, lambda doc: {**doc, "epoch": admission.epoch_to_store}
+                await self._broker.change_topics(
+                    [topic], lambda doc: {**doc, "epoch": admission.epoch_to_store}
                 )
             except BaseException:
                 self.remove(producer)

@@ -187,7 +187,7 @@ async def _change_properties(
         await directory.change_partitioned_doc(name, changed)
     else:
         topic = await open_topic(asked.request, name)
-        topic.row = await directory.change_doc(topic.row, changed)
+        await asked.broker.change_topics([topic], changed)
 
 
 # -- partitions --------------------------------------------------------------------------------------

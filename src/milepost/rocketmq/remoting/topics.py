@@ -194,7 +194,7 @@ async def _set_properties(request: Request, name: TopicName, new: dict[str, str]
         await directory.change_partitioned_doc(name, changed)
     else:
         topic = await request.broker.topic(name, create=False)
-        topic.row = await directory.change_doc(topic.row, changed)
+        await request.broker.change_topics([topic], changed)
 
 
 async def _type_of(request: Request, name: TopicName) -> str:

@@ -176,12 +176,12 @@ def test_partitions_that_cannot_be_stored_are_not_there(bench: Bench) -> None:
 
 def test_what_is_known_beside_a_name(bench: Bench) -> None:
     row = bench.run(bench.directory.create_topic(NAME))
-    changed = bench.run(bench.directory.change_doc(row, lambda doc: {**doc, "epoch": 3}))
+    (changed,) = bench.run(bench.directory.change_docs([row], lambda doc: {**doc, "epoch": 3}))
     assert changed.doc == {"epoch": 3}
     assert bench.directory.row(NAME) == changed == bench.again().row(NAME)
     bench.failure = PersistenceError("full")
     with pytest.raises(PersistenceError):
-        bench.run(bench.directory.change_doc(changed, lambda doc: {"epoch": 4}))
+        bench.run(bench.directory.change_docs([changed], lambda doc: {"epoch": 4}))
     assert bench.directory.row(NAME) == changed
 
 

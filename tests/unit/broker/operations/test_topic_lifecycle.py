@@ -20,7 +20,13 @@ from milepost.broker.operations import topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.broker.topic.producer_admission import PLACE_KEPT_S
-from milepost.errors import AlreadyExists, PreconditionFailed, ServiceNotReady, TopicNotFound
+from milepost.errors import (
+    AlreadyExists,
+    PreconditionFailed,
+    ServiceNotReady,
+    TopicNotFound,
+    TopicTerminated,
+)
 from milepost.positions.names import TopicName
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -225,6 +231,29 @@ def test_who_comes_while_an_unused_topic_is_being_deleted_keeps_what_it_publishe
     stage.turn()
     assert any(isinstance(heard, Receipt) for heard in client.take())
     assert stage.topic().log.end_index == 1
+
+
+@pytest.mark.parametrize("opens_early", [False, True])
+def test_a_topic_that_is_opened_while_it_is_terminated_is_terminated(
+    stage: Stage, opens_early: bool
+) -> None:
+    topic = stage.topic()
+    stage.engine.holds_catalog = True
+    ending = stage.loop.begin(topic_lifecycle.terminate(stage.broker, topic))
+    stage.turn()
+    stage.run(topic_lifecycle.close_topic(stage.broker, topic))
+    opening = stage.loop.begin(stage.broker.topic(NAME))
+    stage.turn()
+    if opens_early:  # the termination is in the catalog, and the answer is not here yet
+        stage.engine.change_one()
+        stage.engine.change_one()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    ending.result()
+    assert opening.result() is not topic
+    assert opening.result().is_terminated
+    with pytest.raises(TopicTerminated):
+        opening.result().check_published_to()
 
 
 def test_an_epoch_that_is_being_stored_does_not_undo_a_termination(stage: Stage) -> None:

@@ -375,9 +375,8 @@ def test_a_producer_that_cannot_read_the_question_is_not_asked(edge: Edge) -> No
 def test_the_topic_says_when_to_ask(make_stage: Callable[..., Stage]) -> None:
     stage = make_stage()
     edge = Edge(stage)
-    directory = stage.broker.directory
-    change = directory.change_doc(
-        edge.topic.row, lambda doc: {**doc, "properties": {CHECK_S: "1.5"}}
+    change = stage.broker.change_topics(
+        [edge.topic], lambda doc: {**doc, "properties": {CHECK_S: "1.5"}}
     )
     stage.run(change)
     stream = edge.stream()
