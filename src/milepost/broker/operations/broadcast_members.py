@@ -130,6 +130,7 @@ def note(broker: Broker, member: MemberSubscription) -> None:
 async def forget(broker: Broker, member: MemberSubscription) -> None:
     """Delete a member for good. What its group needs for it is not needed any more."""
     group, state_id, journal = member.group, member.state_id, member.journal
+    group.topic.check_open()  # another opening of the topic would go on with what is deleted
     for consumer in list(member.consumers):
         broker.close_consumer(consumer)
     if group.members.get(member.member) is not member or state_id is None:

@@ -22,6 +22,7 @@ from stage.talk import (
 from broker.subscription.test_broadcast import group, join, positions, properties, publish
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.operations.reset import Reset, Target, reset
+from milepost.errors import ServiceNotReady
 from milepost.wire import pulsar_pb2 as pb
 
 DAY_S = 24 * 3600
@@ -153,6 +154,20 @@ def test_a_group_that_cannot_be_deleted_goes_on(stage: Stage) -> None:
     stage.turn()
     assert set(positions(stage)) == {"a"}
     assert one.take()
+
+
+def test_a_member_of_a_topic_that_was_closed_is_not_forgotten_under_the_next_opening(
+    stage: Stage,
+) -> None:
+    join(stage, "a")
+    gone = group(stage).members["a"]
+    stage.run(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+    client = join(stage, "a")
+    with pytest.raises(ServiceNotReady):
+        stage.run(stage.broker.forget_member(gone))
+    publish(stage, 0, 2)
+    acked(stage, client, 1)
+    assert positions(stage.restarted()) == {"a": 1}
 
 
 def test_two_strangers_of_one_name_at_once(stage: Stage) -> None:
