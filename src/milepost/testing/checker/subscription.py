@@ -64,13 +64,15 @@ class Subscription:
         # Acks that were late when they were asked for: number of the message, line.
         self._late: set[tuple[int, int]] = set()
         self._outside = Column()  # the latest that belongs to no transaction
+        self._inside = Column()  # the latest of a transaction, and the first delivery behind it
+        self._again = Column()
         self._ack_invoked = Column()
         self._ack_answered = Column()
         self._acker = Column()
         # The same for cumulative acks, by ids that ascend, each the first that reached so far.
         self._up_to: list[int] = []
         self._up_to_acks: list[tuple[int, int, int]] = []
-        self._up_to_asked = self._up_to_outside = (-1, 0)
+        self._up_to_asked = self._up_to_outside = self._up_to_inside = (-1, 0)
         self._given: dict[int, Given] = {}
         self._given_up_to: dict[int, tuple[list[int], list[Given]]] = {}
         self._freed = Column()
@@ -160,12 +162,16 @@ class Subscription:
                 self._late.add((number, line))
             if is_outside:
                 self._outside[number] = line
+            else:
+                self._inside[number], self._again[number] = line, 0
             self._let_go(number)
         if cumulative:
             place = self._place(numbers[-1])
             self._up_to_asked = max(self._up_to_asked[0], place), line
             if is_outside:
                 self._up_to_outside = max(self._up_to_outside[0], place), line
+            else:
+                self._up_to_inside = max(self._up_to_inside[0], place), line
 
     def ack_answered(
         self, invoked: int, line: int, numbers: list[int], by: str, *, cumulative: bool
@@ -305,6 +311,8 @@ class Subscription:
             self._check_key(line, event.get("by", ""), key, number, index, sent_after)
         self._delivered[number] = line
         self._sent[number] = sent_after
+        if self._inside[number] and not self._again[number]:
+            self._again[number] = line
 
     def _check_acks(
         self, line: int, session: Session, number: int, index: int, sent_after: int
@@ -323,13 +331,24 @@ class Subscription:
             if at < len(self._up_to):
                 invoked, answered, acker = self._up_to_acks[at]
                 own = session.mode == "connection" and acker == session.number + 1
-                if invoked > since and (
-                    answered <= sent_after or (own and answered > session.since)
+                if (
+                    invoked > since
+                    and (answered <= sent_after or (own and answered > session.since))
+                    and not self._may_leave(number, invoked)
                 ):
                     lines = invoked, answered
         if lines:
             text = f"{self.name} got {self.messages.name_of(number)} again"
             self.verdict.add("redelivered-after-durable-ack", text, *lines, line)
+
+    def _may_leave(self, number: int, asked: int) -> bool:
+        """A transaction has acked the message, and it was not delivered again before the cumulative ack that
+        was asked for in this line: the sender need not have been shown it, and then does not speak for it."""
+        place, up_to = self._up_to_inside
+        known = self.messages.places[number]
+        if up_to and known is not None and known <= place:
+            return True
+        return bool(self._inside[number]) and not 0 < self._again[number] < asked
 
     def given_before(self, number: int, life: int) -> Given | None:
         """The oldest ack without an answer of an earlier life that covers the message."""
@@ -338,7 +357,11 @@ class Subscription:
         if place is not None:
             for earlier, (places, acks) in self._given_up_to.items():
                 at = bisect_left(places, place)
-                if earlier < life and at < len(places):
+                if (
+                    earlier < life
+                    and at < len(places)
+                    and not self._may_leave(number, acks[at].line)
+                ):
                     found.append(acks[at])
         return min(found, key=lambda one: one.t, default=None)
 

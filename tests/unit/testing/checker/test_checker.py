@@ -164,6 +164,21 @@ def test_an_ack_outside_outlives_the_abort_of_a_transaction(cumulative: bool) ->
     assert anomaly.name == "aborted-ack"
 
 
+def test_a_cumulative_ack_may_leave_what_its_sender_was_not_shown() -> None:
+    """The one before gave the message to a transaction, which is aborted behind the ack."""
+    other = {"op": "publish", "n": 5, "topic": "t", "message": "b", "by": "p"}
+    events = small({"is": "invoke", **other}, {"is": "ok", "n": 5, "id": [1, 1, -1], "index": 1})
+    events[5] |= {"txn": "x"}
+    up_to = {"op": "ack", "n": 3, "topic": "t", "sub": "s", "by": "d", "cumulative": True}
+    acked = [{"is": "invoke", **up_to, "ids": [[1, 1, -1]]}, {"is": "ok", "n": 3}]
+    aborted = [{"is": "invoke", "op": "abort", "n": 4, "txn": "x"}, {"is": "ok", "n": 4}]
+    again = AGAIN | {"by": "d"}
+    assert not verdict_on([*events, *acked, *aborted, again, again]).anomalies
+    assert not verdict_on([*events, *aborted, *acked, again, again]).anomalies
+    found = verdict_on([*events, *aborted, again, *acked, again])
+    assert found.found["redelivered-after-durable-ack"] == 1
+
+
 def test_behind_a_seek_no_consumer_holds_a_key() -> None:
     events = [one for one in small() if one.get("n") != 2]
     events[-1] |= {"key": "k"}
