@@ -24,6 +24,7 @@ _ACKS = (
     "tests/unit/broker/subscription/test_ack_journal.py "
     "tests/unit/broker/subscription/test_subscription.py"
 )
+_TORN = "tests/unit/broker/dispatch/test_unshown.py"
 _TRANSACTIONS = (
     "tests/unit/broker/operations/test_transactions.py "
     "tests/unit/broker/operations/test_transactions_under_attack.py "
@@ -76,6 +77,55 @@ BUGS = (
         "if not ranges and not self.is_behind:",
         "if not ranges:",
         _ACKS,
+    ),
+    # What acks do not speak for.
+    Bug(
+        _B + "dispatch/unshown.py",
+        "                named = left\n",
+        "",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "if is_all and not left:",
+        "if False:",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "if is_all and not left:",
+        "if not left:",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "            self._hidden[holder] = self.torn.copy()\n",
+        "            self._hidden[holder] = IndexRanges()\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "if not hidden or end - 1 in hidden or hidden.next_range(0, end) is None:",
+        "if not hidden or hidden.next_range(0, end) is None:",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "        if self.torn.next_range(first, end) is not None:",
+        "        if False:",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "        for other in others:\n",
+        "        for other in ():\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/chunk_gate.py",
+        "end if left is None else min(end, left)",
+        "end",
+        _TORN,
     ),
     # Addresses.
     Bug(

@@ -506,6 +506,11 @@ class Cursor:
         """When `due` will next find something, if anything is delayed."""
         return self._delays.next_due_ms
 
+    def unacked_within(self, first: int, end: int) -> list[Range]:
+        """What of `[first, end)` is not acked."""
+        pieces = (one for indexes in self._backlog_sets() for one in indexes.within(first, end))
+        return list(IndexRanges(pieces))
+
     def backlog_ranges(self) -> IndexRanges:
         """Everything that is not acked (a copy)."""
         sets = sorted(self._backlog_sets(), key=lambda indexes: -indexes.page_count)

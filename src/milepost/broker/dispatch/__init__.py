@@ -12,4 +12,5 @@ key_shared       which consumer may have a message of a key now, so that each ke
 key_slots        the hash slots of Key_Shared, and the consumer that owns each
 passed_over      entries that no consumer could take yet, by what each waits for
 split_slots      shares out the slots of Key_Shared in AUTO_SPLIT mode
+unshown          what an ack does not speak for: messages that its sender was not shown
 """

@@ -1,8 +1,8 @@
 """What acks, skips and give-backs mean for chunked messages: all chunks of a message, or none.
 
 Clients name a chunked message by its last chunk, or by the chunks that they have; a cumulative ack names
-what lies behind it. Here that becomes ranges of whole messages. Changes nothing but handovers that are
-called off or cut short.
+what lies behind it. Here that becomes ranges of whole messages. Changes the cursor for cumulative acks, and
+for handovers that are called off or cut short.
 """
 
 from __future__ import annotations
@@ -47,6 +47,24 @@ def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
     later.discard_all(IndexRanges(ending))
     gate.note_parts(later)
     return ending
+
+
+def ack_up_to(subscription: Subscription, end: int, holder: int) -> Acked:
+    """Obey a cumulative ack; it leaves what its sender was not shown, too."""
+    # First: where those lie may have to be read, and then this is heard again.
+    unmet = unmet_chunks(subscription, end)
+    cursor, hidden = subscription.cursor, subscription.unshown.hidden_below(end, holder)
+    ranges = subscription.gate.ack_ranges(end, hidden)
+    if ranges is not None:
+        ranges += unmet
+    if end > cursor.end or cursor.is_stale(end - 1):
+        return cursor.ack_up_to(end, holder)
+    if hidden is not None:
+        covered = [(cursor.first, end)] if ranges is None else ranges
+        ranges = [gap for one in covered for gap in hidden.gaps(*one)]
+    if ranges is None:
+        return cursor.ack_up_to(end, holder)
+    return cursor.skip_ranges(ranges, holder)
 
 
 def call_off(subscription: Subscription) -> list[Acked]:

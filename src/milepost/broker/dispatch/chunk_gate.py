@@ -282,12 +282,13 @@ class ChunkGate:
             first = index + 1
         return found
 
-    def ack_ranges(self, end: int) -> list[Range] | None:
+    def ack_ranges(self, end: int, hidden: IndexRanges | None = None) -> list[Range] | None:
         """What a cumulative ack up to `end` covers: not the chunks of messages that end later. None
-        if no chunk is known, and it covers everything."""
+        if no chunk is known, and it covers everything. It will leave what is `hidden`."""
         ranges = self.ranges_up_to(end, max(self._acked_end, self._cursor.first))
         if ranges is not None:
-            self._acked_end = max(self._acked_end, end)
+            left = None if hidden is None else hidden.first
+            self._acked_end = max(self._acked_end, end if left is None else min(end, left))
         return ranges
 
     def ranges_up_to(self, end: int, first: int = 0) -> list[Range] | None:

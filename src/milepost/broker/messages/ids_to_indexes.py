@@ -8,7 +8,7 @@ its last chunk). Which indexes that is depends on what it is for: acking, releas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
@@ -30,14 +30,17 @@ CHUNK_RANGES_MAX: Final = 1024
 # What earlier parts of a long REDELIVER named. A later part releases only what is new, and adds it.
 Named: TypeAlias = IndexRanges | None
 
+# What a consumer means of the messages that one id in its ack names; None: all of them.
+Meant: TypeAlias = Callable[[Sequence[Range]], Sequence[Range]] | None
+
 
 def acked(
-    topic: Topic, ack: Ack, *, batch_index_ack: bool, end_index: int
+    topic: Topic, ack: Ack, *, batch_index_ack: bool, end_index: int, meant: Meant = None
 ) -> tuple[list[Range], MilepostError | None]:
     """What individual acks cover, and what was wrong with an id that covers nothing.
 
     What is behind `end_index` is not visible: it belongs to an open transaction, or lies behind one, and
-    no consumer can have got it.
+    no consumer can have got it. `meant`: what the sender means of what one id names.
     """
     ranges: list[Range] = []
     failure: MilepostError | None = None
@@ -58,7 +61,7 @@ def acked(
                     f"{topic.name}: an ack of [{found[-1][0]}, {found[-1][1]}), the end is {end_index}"
                 )
                 continue
-            ranges += found
+            ranges += found if meant is None else meant(found)
     if missing:
         raise NotInMemory.all_of(missing)
     return ranges, failure

@@ -774,4 +774,5 @@ def pend_again(topic: Topic) -> None:
                 continue
             for acks in transactions.pending(part.state_id).values():
                 if acks.epoch == part.cursor.epoch:
-                    part.cursor.pend(list(part.cursor.backlog_ranges() & acks.ranges))
+                    pended = part.cursor.pend(list(part.cursor.backlog_ranges() & acks.ranges))
+                    part.unshown.recovered(pended.ranges)

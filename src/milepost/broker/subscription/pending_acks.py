@@ -70,7 +70,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
                 f"an ack in transaction {txn_id} names more than {RANGES_MAX} ids or ranges of batch "
                 "indexes: send it as several"
             )
-        ranges = subscription.meant(_ranges(subscription, ack))
+        ranges = subscription.meant(_ranges(consumer, ack))
         # What the consumer holds itself is with no transaction, and not acked.
         elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
         if elsewhere:
@@ -86,6 +86,13 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
     if not pended.ranges:
         journal.when_durable(done)
         return
+    dispatcher = subscription.dispatcher
+    others = (
+        subscription.consumers if dispatcher is not None and dispatcher.takes_cumulative else ()
+    )
+    subscription.unshown.gave(
+        pended.ranges, consumer.holder, [one.holder for one in others if one is not consumer]
+    )
     epoch, fresh = cursor.epoch, pended.ranges
     before = transactions.pending_of(txn_id, subscription.state_id, epoch)
     if before is not None:
@@ -98,6 +105,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         if error is not None:
             # The client was told no: a commit must not ack it after all.
             _take_back(subscription, transactions, txn_id, PendingAcks(epoch, IndexRanges(fresh)))
+            subscription.unshown.shown(fresh, consumer.holder)  # before, and it means that still
         done(error)
 
     journal.beside(transactions.state_id, fact, durable)
@@ -127,6 +135,7 @@ def end(subscription: Subscription, acks: Sequence[tuple[PendingAcks, Outcome]])
 
 def _settle(subscription: Subscription, ranges: Sequence[Range]) -> None:
     acked = subscription.cursor.ack(ranges, TRANSACTIONS)
+    subscription.unshown.settled(acked.ranges)
     subscription_counts.settled(subscription, acked)
     if given_up := subscription.gate.settled(acked.ranges):
         subscription.pass_over(joined(given_up))
@@ -173,10 +182,11 @@ def _set_ranges(ack: Ack) -> int:
     return sum(ranges_in(one.ack_set) for one in ack.ids if one.ack_set)
 
 
-def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
+def _ranges(consumer: Consumer, ack: Ack) -> Sequence[Range]:
+    subscription = consumer.subscription
     by_index = subscription.limits.batch_index_ack
     if ack.is_cumulative:
-        return _ranges_up_to(subscription, ack, batch_index_ack=by_index)
+        return _ranges_up_to(consumer, ack, batch_index_ack=by_index)
     ranges, failure = ids_to_indexes.acked(
         subscription.topic, ack, batch_index_ack=by_index, end_index=subscription.cursor.end
     )
@@ -185,11 +195,10 @@ def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
     return ranges
 
 
-def _ranges_up_to(
-    subscription: Subscription, ack: Ack, *, batch_index_ack: bool
-) -> Sequence[Range]:
+def _ranges_up_to(consumer: Consumer, ack: Ack, *, batch_index_ack: bool) -> Sequence[Range]:
     """What a cumulative ack covers: everything up to it that is not acked, and not the chunks of messages
-    that end later."""
+    that end later, nor what its sender was not shown."""
+    subscription = consumer.subscription
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     if dispatcher is None or not dispatcher.takes_cumulative or len(ack.ids) != 1:
         return ()
@@ -203,6 +212,8 @@ def _ranges_up_to(
     if end_index <= cursor.mark_delete_index + 1:
         raise TransactionConflict(f"{subscription.name}: everything below {end_index} is acked")
     backlog = cursor.backlog_ranges()
+    if hidden := subscription.unshown.hidden_below(end_index, consumer.holder):
+        backlog.discard_all(hidden)
     unmet = chunk_acks.unmet_chunks(subscription, end_index)
     known = subscription.gate.ranges_up_to(end_index)
     if known is None:

@@ -23,6 +23,7 @@ from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
 from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
 from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
+from milepost.broker.dispatch.unshown import Unshown
 from milepost.broker.limits.subscription_limits import NO_LIMIT, SubscriptionLimits
 from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import compacted, ids_to_indexes
@@ -124,6 +125,8 @@ class Subscription:
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.samples = Samples()
         self._held = HeldDeliveries(cursor, self.journal, self.read_loop.wake)
+        self.unshown = Unshown(cursor)
+        """What acks of its consumers do not speak for."""
         self.counts, self.rates = SubscriptionCounts(), Rates()
 
     def __repr__(self) -> str:
@@ -193,6 +196,7 @@ class Subscription:
             )
         self.dispatcher.add(consumer)
         self.consumers.append(consumer)
+        self.unshown.joined(consumer.holder)
         self._call_all_back()
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -203,6 +207,7 @@ class Subscription:
         self.consumers.remove(consumer)
         assert self.dispatcher is not None
         self.release_all(consumer)
+        self.unshown.left(consumer.holder)
         self.dispatcher.remove(consumer)
         self.unblock()
         self._call_all_back()
@@ -413,6 +418,8 @@ class Subscription:
         if redelivery_count:
             subscription_counts.redelivered(consumer, went.count)
         self.dispatcher.delivered(consumer, entry, went.ranges)
+        if shown is not None and self.unshown.in_use:
+            self.unshown.shown_in_part(span, went.ranges, consumer.holder)
         self.delivered(consumer, went, frames, 1, len(entry.payload))
 
     def _begin(self, consumer: Consumer, message: ChunkedMessage, last: Entry) -> None:
@@ -431,12 +438,16 @@ class Subscription:
         self._took(consumer, Delivered(len(message.indexes), ranges, stale))
         self.read_loop.wake()  # to send its chunks, which may be the entries that were just read
 
-    def _took(self, consumer: Consumer, went: Delivered) -> None:
-        """A consumer owns a chunked message now, whatever becomes of its frames."""
+    def _took(
+        self, consumer: Consumer, went: Delivered, buffers: Sequence[Buffer] = (), permits: int = 0
+    ) -> None:
+        """A consumer owns messages now, whatever becomes of their frames, which took so many permits."""
+        if self.unshown.in_use:
+            self.unshown.shown(went.ranges, consumer.holder)
         consumer.unacked += went.count
         self.unacked += went.count
         self._block(consumer)
-        self._held.send(consumer, (), went, 0)
+        self._held.send(consumer, buffers, went, permits)
 
     def _hand_over(self, entries: Sequence[Entry]) -> int:
         """Send chunks to those that own them; how many of the entries are dealt with. They were read
@@ -484,11 +495,8 @@ class Subscription:
         """Account for a delivery and let its frames out."""
         # Permits are debited by what the client will really see (PIP-54).
         consumer.permits -= went.count
-        consumer.unacked += went.count
-        self.unacked += went.count
-        self._block(consumer)
         self._count_sent(consumer, went.count, size, entries)
-        self._held.send(consumer, buffers, went, went.count)
+        self._took(consumer, went, buffers, went.count)
 
     def _count_sent(self, consumer: Consumer, messages: int, size: int, entries: int) -> None:
         subscription_counts.delivered(consumer, entries=entries, messages=messages, size=size)
@@ -599,12 +607,13 @@ class Subscription:
                 try:
                     end = ids_to_indexes.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
                     if self._held.acked([(end - 1, end)]):
-                        self.note_acked(self._ack_up_to(end, holder))
+                        self.note_acked(chunk_acks.ack_up_to(self, end, holder))
                 except MilepostError as error:
                     failure = error
         else:
+            meant = self.unshown.meant_by(holder, ack) if self.unshown.in_use else None
             ranges, failure = ids_to_indexes.acked(
-                self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end
+                self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end, meant=meant
             )
             if out := self._held.acked(ranges) if self._held.holding else ranges:
                 self.note_acked(self.cursor.ack(out, holder))
@@ -617,22 +626,14 @@ class Subscription:
         """What of these a client can mean: not what it has not been sent yet since a seek."""
         return self._held.acked(ranges)
 
-    def _ack_up_to(self, end: int, holder: int) -> Acked:
-        # First: where those lie may have to be read, and then this is heard again.
-        unmet = chunk_acks.unmet_chunks(self, end)
-        ranges = self.gate.ack_ranges(end)
-        if ranges is not None:
-            ranges += unmet
-        if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
-            return self.cursor.ack_up_to(end, holder)
-        return self.cursor.skip_ranges(ranges, holder)
-
     def note_acked(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
         subscription_counts.counted(self, acked)
         if acked.taken:
             self.let_go(acked)
         if acked.ranges:
+            if self.unshown.in_use:
+                self.unshown.settled(acked.ranges)
             if self.journal is not None:
                 self.journal.note(acked.ranges)
             else:
@@ -715,6 +716,7 @@ class Subscription:
         """
         self._move(index, done)
         self._held.sought()
+        self.unshown.sought()
         self.handovers.clear()
         for consumer in self.consumers:
             consumer.unacked = 0

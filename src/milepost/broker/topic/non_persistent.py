@@ -158,14 +158,10 @@ class NonPersistentTopic(Topic):
 class NonPersistentSubscription(Subscription):
     """A subscription that waits for no acks: what was sent is done."""
 
-    def delivered(
-        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], entries: int, size: int
+    def _took(
+        self, consumer: Consumer, went: Delivered, buffers: Sequence[Buffer] = (), permits: int = 0
     ) -> None:
-        super().delivered(consumer, went, buffers, entries, size)
-        self.note_acked(self.cursor.ack(went.ranges, consumer.holder))
-
-    def _took(self, consumer: Consumer, went: Delivered) -> None:
-        super()._took(consumer, went)
+        super()._took(consumer, went, buffers, permits)
         self.note_acked(self.cursor.ack(went.ranges, consumer.holder))
 
     def ack(

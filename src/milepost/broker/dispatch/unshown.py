@@ -1,0 +1,142 @@
+"""What an ack does not speak for, though its ids name it: messages that its sender was not shown.
+
+Messages of one batch part ways only where a transaction acks some of them: those are in no delivery while
+it is open, and come again alone when it is aborted. The consumer that got the others acks the whole entry
+when it is done with them, or the hidden ones with each of its own: official clients merge the set that came
+with the delivery into the one they send. A cumulative ack is as blind. So what a consumer was not shown is
+kept here, and what it gave to a transaction, until it is sent to that consumer.
+
+An ack that names nothing else is taken at its word: that is how a message is acked by its id alone. So is one
+that names nothing but what its sender was not shown and what it gave to a transaction, as to the latter.
+
+Empty on a subscription that no transaction has acked on. A seek makes it empty: an ack of something older
+changes nothing then.
+
+    >>> unshown = Unshown(Cursor(0, 3)); unshown.gave([(0, 1)], holder=1)
+    >>> unshown.spoken_for(1, [(0, 3)]), unshown.spoken_for(1, [(0, 1)]), unshown.spoken_for(2, [(0, 3)])
+    ([(1, 3)], [(0, 1)], [(0, 3)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from milepost.broker.messages.ids_to_indexes import Meant
+from milepost.cursor.cursor import Cursor
+from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.spans import Span
+from milepost.wire.events import Ack
+
+# A set may have so many messages that are acked, and as many more as are not.
+_SLACK: Final = 1024
+
+
+class Unshown:
+    __slots__ = ("_cursor", "_given", "_hidden", "_tidy_at", "in_use", "torn")
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.in_use = False
+        """A transaction has acked something here since the last seek."""
+        self.torn = IndexRanges()
+        """What transactions have acked: they are open, or were aborted and the message is not acked yet."""
+        # By holder: what was not sent to it, and what it gave to transactions and was not sent again. Both
+        # may have what is acked by now, which no ack can change.
+        self._hidden: dict[int, IndexRanges] = {}
+        self._given: dict[int, IndexRanges] = {}
+        self._tidy_at: dict[int, int] = {}  # more hidden messages: forget those that are acked
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def gave(self, ranges: Sequence[Range], holder: int, others: Iterable[int] = ()) -> None:
+        """A consumer acks in a transaction. `others`: holders whose cumulative acks could name it."""
+        self.in_use = True
+        torn = self.torn
+        given = self._given.setdefault(holder, IndexRanges())
+        for first, end in ranges:
+            torn.add(first, end)
+            given.add(first, end)
+        if given.count > 2 * torn.count + _SLACK:
+            self._given[holder] = given & torn
+        for other in others:
+            self._hide(ranges, other)
+
+    def recovered(self, ranges: Iterable[Range]) -> None:
+        """A transaction that was open when the broker ended has acked these."""
+        self.in_use = True
+        for first, end in ranges:
+            self.torn.add(first, end)
+
+    def joined(self, holder: int) -> None:
+        """A new consumer: what a transaction has acked was not shown to it, though maybe to its client."""
+        if self.torn:
+            self._hidden[holder] = self.torn.copy()
+
+    def left(self, holder: int) -> None:
+        """The consumer is gone."""
+        for of_holder in (self._hidden, self._given, self._tidy_at):
+            of_holder.pop(holder, None)
+
+    def shown(self, ranges: Iterable[Range], holder: int) -> None:
+        """These go to a consumer."""
+        for marked in (self._hidden.get(holder), self._given.get(holder)):
+            if marked:
+                for first, end in ranges:
+                    marked.discard(first, end)
+
+    def shown_in_part(self, entry: Span, shown: Iterable[Range], holder: int) -> None:
+        """Of the messages of an entry only some go to a consumer."""
+        first, end = entry.first_index, entry.end_index
+        if self.torn.next_range(first, end) is not None:  # else the others are acked
+            rest = IndexRanges(shown).gaps(first, end)
+            self._hide([one for gap in rest for one in self._cursor.unacked_within(*gap)], holder)
+
+    def settled(self, ranges: Iterable[Range]) -> None:
+        """These are acked."""
+        if self.torn:
+            for first, end in ranges:
+                self.torn.discard(first, end)
+
+    def sought(self) -> None:
+        """A new epoch began."""
+        self.torn.clear()
+        for of_holder in (self._hidden, self._given, self._tidy_at):
+            of_holder.clear()
+        self.in_use = False
+
+    # -- what an ack means -------------------------------------------------------------------------
+
+    def meant_by(self, holder: int, ack: Ack) -> Meant:
+        """What a consumer means of what any id in its ack names."""
+        return partial(self.spoken_for, holder, is_all=ack.window is None)
+
+    def spoken_for(
+        self, holder: int, named: Sequence[Range], *, is_all: bool = True
+    ) -> Sequence[Range]:
+        """What a consumer means, of the messages that one id in its ack names. `is_all`: the ack says
+        nothing more of that entry elsewhere."""
+        for marked in (self._hidden.get(holder), self._given.get(holder)):
+            if marked:
+                left = [gap for first, end in named for gap in marked.gaps(first, end)]
+                if is_all and not left:
+                    break  # it names nothing else
+                named = left
+        return named
+
+    def hidden_below(self, end: int, holder: int) -> IndexRanges | None:
+        """What a cumulative ack of a consumer up to `end` does not mean; None: it means everything."""
+        hidden = self._hidden.get(holder)
+        if not hidden or end - 1 in hidden or hidden.next_range(0, end) is None:
+            return None
+        return hidden
+
+    def _hide(self, ranges: Iterable[Range], holder: int) -> None:
+        hidden = self._hidden.setdefault(holder, IndexRanges())
+        for first, end in ranges:
+            hidden.add(first, end)
+        if hidden.count > self._tidy_at.get(holder, _SLACK):
+            within = self._cursor.unacked_within
+            self._hidden[holder] = left = IndexRanges(one for gap in hidden for one in within(*gap))
+            self._tidy_at[holder] = 2 * left.count + _SLACK
