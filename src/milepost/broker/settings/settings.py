@@ -17,7 +17,9 @@ embeds the broker gives values. Either way a value out of its range does not get
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from milepost.broker.settings import advertised_listeners
@@ -41,7 +43,7 @@ from milepost.broker.settings.setting import (
 from milepost.errors import InvalidSetting, InvalidTopicName, UnknownListener
 from milepost.positions.names import NamespaceName
 from milepost.schemas.compatibility import Strategy
-from milepost.storage.bucket.address import check_url
+from milepost.storage.bucket.address import check_endpoint, check_region, check_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -538,8 +540,11 @@ class Settings(SecuritySettings, PolicySettings):
                 )
         advertised_listeners.parse(self.advertised_listeners)
         _check_namespace("rocketmq_namespace", self.rocketmq_namespace)
+        _check_host("advertised_address", self.advertised_address)
         if self.bucket:
             check_url(self.bucket)
+            check_endpoint(self.bucket_endpoint)
+            check_region(self.bucket_region)
         if self.workers != ONE_WORKER:
             self._check_workers()
         if self.shards:
@@ -638,6 +643,21 @@ def _url(scheme: str, host: str, port: int) -> str:
 def _unknown(listener: str) -> UnknownListener:
     # The C++ client gives up on these words alone; on others it tries for ever.
     return UnknownListener(f"the broker do not have {listener[:80]} listener")
+
+
+def _check_host(name: str, host: str) -> None:
+    """Refuse what no client could connect to, and would be told with each lookup."""
+    try:
+        is_address = ":" in host and bool(ip_address(host))
+        host.encode("idna")  # as a connection does
+    except ValueError:
+        pass
+    else:
+        if is_address or not re.search(r"[\s:/@\[\]]", host):
+            return
+    raise InvalidSetting(
+        f"{name} = {host[:300]!r}: expected a host name or an IP address, without scheme and port"
+    )
 
 
 def _check_namespace(name: str, text: str) -> None:

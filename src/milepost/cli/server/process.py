@@ -340,7 +340,7 @@ def listening(host: str, port: int, name: str) -> Iterator[None]:
     where = f"{host}:{port}"
     try:
         yield
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter for a part that is empty or too long
         raise CommandFailed(
             f"cannot listen on {where}: there is no such host; choose another --host", Exit.USAGE
         ) from None

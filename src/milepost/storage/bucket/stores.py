@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import time
 from datetime import timedelta
@@ -18,7 +19,12 @@ from urllib.parse import unquote, urlsplit
 
 from milepost.clock import since_boot
 from milepost.errors import BucketUnusable
-from milepost.storage.bucket.address import check_url
+from milepost.storage.bucket.address import (
+    check_endpoint,
+    check_environment,
+    check_region,
+    check_url,
+)
 from milepost.storage.bucket.folder import FolderObjects
 from milepost.storage.bucket.objects import (
     NO_CREDENTIALS,
@@ -70,6 +76,9 @@ def open_objects(
     With `only_reads` nothing is prepared for writing.
     """
     check_url(url)
+    check_endpoint(endpoint)
+    check_region(region)
+    check_environment(url, os.environ)
     parts = urlsplit(url)
     if parts.scheme == "file":
         try:
@@ -92,7 +101,7 @@ def open_objects(
             client_options={
                 "timeout": timedelta(seconds=_REQUEST_S),
                 "connect_timeout": timedelta(seconds=_CONNECT_S),
-                "allow_http": endpoint.startswith("http://"),
+                "allow_http": urlsplit(endpoint).scheme == "http",
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=_REQUEST_S)},
             **options,

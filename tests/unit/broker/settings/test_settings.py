@@ -132,6 +132,22 @@ def test_clients_are_told_a_host_they_can_reach(host: str, advertised: str, told
     assert Settings(host=host, advertised_address=advertised).advertised_host == told
 
 
+@pytest.mark.parametrize(
+    "address", ["b-1.example", "broker_1", "10.0.0.7", "::1", "müller.example"]
+)
+def test_an_address_for_clients_is_taken(address: str) -> None:
+    assert Settings(advertised_address=address).advertised_host == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["b..example", "x" * 64 + ".example", "b-1:6650", "pulsar://b-1", "[::1]", "b 1", "a@b", "b/1"],
+)
+def test_what_no_client_can_connect_to_is_refused(address: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"advertised_address = .*without scheme and port"):
+        Settings(advertised_address=address)
+
+
 def test_kinds_fit_their_values() -> None:
     """A size or a duration in a plain count would be read without its unit."""
     for name, setting in TABLE.items():

@@ -17,7 +17,7 @@ from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.server.process import Stop, _drain, listening, tell_manager
 
 
-def start(error: OSError | None, name: str = "port") -> str:
+def start(error: Exception | None, name: str = "port") -> str:
     ports = {"port": 80, "http_port": 81, "worker_port": 82}
     with listening("127.0.0.1", ports[name], name):
         if error is not None:
@@ -65,9 +65,15 @@ def test_a_start_that_works_gives_its_result() -> None:
             "cannot listen on 127.0.0.1:80: there is no such host; choose another --host",
             Exit.USAGE,
         ),
+        (
+            UnicodeError("label empty or too long"),
+            "port",
+            "cannot listen on 127.0.0.1:80: there is no such host; choose another --host",
+            Exit.USAGE,
+        ),
     ],
 )
-def test_an_address_that_cannot_be_had(error: OSError, name: str, line: str, code: Exit) -> None:
+def test_an_address_that_cannot_be_had(error: Exception, name: str, line: str, code: Exit) -> None:
     with pytest.raises(CommandFailed) as caught:
         start(error, name)
     assert (str(caught.value), caught.value.code) == (line, code)
