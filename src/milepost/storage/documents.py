@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-_NAMES: dict[type, str] = {str: "text", int: "a whole number", dict: "an object", list: "a list"}
+_NAMES: dict[type, str] = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+
+
+def read_document(data: bytes) -> dict[str, Any]:
+    """The JSON object that some bytes are; `ValueError` or `TypeError` for any others.
+
+    >>> read_document(b"[]")
+    Traceback (most recent call last):
+    TypeError: it is no JSON object
+    """
+    try:
+        doc = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if not isinstance(doc, dict):
+        raise TypeError("it is no JSON object")
+    return doc
 
 
 def check_fields(doc: Mapping[str, Any], kinds: Mapping[str, type]) -> None:

@@ -44,6 +44,7 @@ from milepost.errors import InvalidSetting, InvalidTopicName, UnknownListener
 from milepost.positions.names import NamespaceName
 from milepost.schemas.compatibility import Strategy
 from milepost.storage.bucket.address import check_endpoint, check_region, check_url
+from milepost.storage.bucket.manifest import SHARDS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,6 @@ ONE_WORKER, AUTO_WORKERS = "1", "auto"
 WORKERS_MAX = 64
 # Of the setting `shards`.
 AUTO_SHARDS = "auto"
-SHARDS_MAX = 64
 ROCKETMQ_PORTS = (
     "rocketmq_port",
     "rocketmq_tls_port",

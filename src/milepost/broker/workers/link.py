@@ -34,11 +34,11 @@ from typing import Any, Final, NamedTuple
 
 from milepost import errors
 from milepost.errors import CallCut, MilepostError, NotAuthenticated, ServiceNotReady, ShardAway
+from milepost.storage.cluster.document import SECRET_SIZE
 from milepost.storage.cluster.link_tls import LinkTls
 
 logger = logging.getLogger(__name__)
 
-SECRET_SIZE: Final = 32
 # For a call; a worker that is started again answers within a second or two.
 TIMEOUT_S: Final = 15.0
 # A call that may take longer: after so long the worker is asked whether it is there, and again and again.

@@ -38,8 +38,7 @@ from uuid import uuid4
 import click
 
 from milepost import __version__
-from milepost.broker.settings.settings import AUTO_SHARDS, SHARDS_MAX, Settings
-from milepost.broker.workers.link import SECRET_SIZE
+from milepost.broker.settings.settings import AUTO_SHARDS, Settings
 from milepost.broker.workers.placement import Address, ClusterPlacement
 from milepost.broker.workers.workers import ClusterSeat, Place
 from milepost.cli.exits import Exit, explain
@@ -65,7 +64,9 @@ from milepost.cli.server.supervisor import (
 )
 from milepost.errors import BucketUnusable, MilepostError, WrongDataDirectory
 from milepost.storage import shards
+from milepost.storage.bucket.manifest import SHARDS_MAX
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.cluster.document import SECRET_SIZE
 from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.notice import Notice, Seat

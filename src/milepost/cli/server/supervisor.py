@@ -33,7 +33,6 @@ import click
 from milepost import __version__
 from milepost.broker.directory.directory import load_namespaces
 from milepost.broker.settings.settings import AUTO_WORKERS, WORKERS_MAX, Settings
-from milepost.broker.workers.link import SECRET_SIZE
 from milepost.broker.workers.placement import LINK_HOST, Address, Placement
 from milepost.broker.workers.workers import Place
 from milepost.cli.exits import Exit
@@ -51,6 +50,7 @@ from milepost.cli.server.process import (
 from milepost.errors import DataDirectoryLocked
 from milepost.storage import registry, shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.cluster.document import SECRET_SIZE
 from milepost.storage.lock import DirectoryLock, is_owner_gone
 
 logger = logging.getLogger(__name__)

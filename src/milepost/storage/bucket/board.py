@@ -11,6 +11,8 @@ import json
 import os
 from typing import Final, NamedTuple
 
+from milepost.storage.documents import check_fields, read_document
+
 FOLDER: Final = "board/"
 # How often a broker says that it is there.
 BEAT_S: Final = 1.0
@@ -36,8 +38,10 @@ class Sign(NamedTuple):
     def decode(cls, data: bytes) -> Sign | None:
         """None for what is not a sign."""
         try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError):
+            doc = read_document(data)
+            check_fields(doc, {"host": str, "pid": int, "beat": int})
+            return cls(**doc)
+        except (ValueError, TypeError, KeyError):
             return None
 
     def is_surely_dead(self, host: str) -> bool:
@@ -53,6 +57,6 @@ class Sign(NamedTuple):
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return True
-        except PermissionError:
+        except (PermissionError, OverflowError):
             return False
         return False

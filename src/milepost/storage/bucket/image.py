@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from milepost.errors import CorruptData, UnknownFormat
+from milepost.storage.documents import read_document
 
 FOLDER = "image/"
 PACKS = "pack/"
@@ -59,7 +60,7 @@ class Image(NamedTuple):
         try:
             body = zlib.decompress(data[len(_MAGIC) + 1 :])
             end = 8 + int.from_bytes(body[:8], "little")
-            doc = json.loads(body[8:end])
+            doc = read_document(body[8:end])
             packs = doc["packs"]
             extents = {
                 path: [Extent(packs[number], start, size) for number, start, size in rows]

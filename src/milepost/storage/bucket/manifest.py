@@ -12,11 +12,13 @@ import json
 from typing import NamedTuple
 
 from milepost.errors import BucketUnusable, UnknownFormat
-from milepost.storage.documents import check_fields
+from milepost.storage.documents import check_fields, read_document
 
 KEY = "manifest"
 # The object that a bucket of several brokers has, and a bucket of one has not.
 CLUSTER = "cluster"
+# Into so many shards a bucket is divided at most: each needs a process.
+SHARDS_MAX = 64
 FORMAT = 1
 _KINDS = {"cluster": str, "epoch": int, "owner": str, "floor": list, "image": str, "nonce": str}
 
@@ -46,7 +48,7 @@ class Manifest(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
         try:
-            doc = json.loads(data)
+            doc = read_document(data)
             version = doc.pop("format")
             if version != FORMAT:
                 raise UnknownFormat(
@@ -57,6 +59,8 @@ class Manifest(NamedTuple):
             check_fields(floor._asdict(), {"epoch": int, "number": int})
             if doc["epoch"] < 1:
                 raise ValueError(f"'epoch' is {doc['epoch']}, and the first one is 1")
+            if not (1 <= floor.epoch <= doc["epoch"] and floor.number >= 0):
+                raise ValueError(f"'floor' is {[*floor]}, and the epoch is {doc['epoch']}")
             return cls(**{**doc, "floor": floor})
         except (ValueError, KeyError, TypeError, AttributeError) as failure:
             raise BucketUnusable(

@@ -370,9 +370,10 @@ class Agent:
             return True
         except ssl.SSLError as error:
             self._not_trusted(notice, error)
-        except socket.gaierror as error:  # a name that is not known is no passing trouble
+        except (socket.gaierror, UnicodeError) as error:
+            # A name that is not known, or is none, is no passing trouble.
             self._missed[notice.broker] = max(self._missed[notice.broker], MISSES - 1)
-            self._not_reached(notice, error.strerror or str(error))
+            self._not_reached(notice, getattr(error, "strerror", "") or str(error))
         except TimeoutError:
             self._not_reached(notice, f"no answer within {HAIL_TIMEOUT_S:g} s")
         except OSError as error:

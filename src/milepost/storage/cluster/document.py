@@ -11,14 +11,16 @@ import re
 from typing import Final, NamedTuple
 
 from milepost.errors import BucketUnusable, UnknownFormat
-from milepost.storage.bucket.manifest import CLUSTER
+from milepost.storage.bucket.manifest import CLUSTER, SHARDS_MAX
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Steps, created, fetched
-from milepost.storage.documents import check_fields
+from milepost.storage.documents import check_fields, read_document
 
 KEY: Final = CLUSTER
 FORMAT: Final = 1
-_SECRET: Final = re.compile("([0-9a-f]{2})+")
+# In bytes.
+SECRET_SIZE: Final = 32
+_SECRET: Final = re.compile(f"[0-9a-f]{{{2 * SECRET_SIZE}}}")
 
 
 class ClusterDocument(NamedTuple):
@@ -33,17 +35,19 @@ class ClusterDocument(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> ClusterDocument:
         try:
-            doc = json.loads(data)
+            doc = read_document(data)
             version = doc.pop("format")
             if version != FORMAT:
                 raise UnknownFormat(
                     f"the bucket's object `{KEY}` has format {version}; this release reads {FORMAT}"
                 )
             check_fields(doc, {"name": str, "shards": int})
-            if doc["shards"] < 1:
-                raise ValueError(f"'shards' is {doc['shards']}, and there is at least 1")
+            if not 1 <= doc["shards"] <= SHARDS_MAX:
+                raise ValueError(f"'shards' is {doc['shards']}, and there are 1 to {SHARDS_MAX}")
             if not isinstance(doc["secret"], str) or not _SECRET.fullmatch(doc["secret"]):
-                raise ValueError("'secret' is not of hexadecimal digits")  # it is not for the log
+                raise ValueError(
+                    f"'secret' is not of {2 * SECRET_SIZE} hexadecimal digits"
+                )  # it is not for the log
             return cls(**doc)
         except (ValueError, KeyError, TypeError, AttributeError) as failure:
             raise BucketUnusable(

@@ -58,6 +58,8 @@ OFFER_S: Final = 10.0
 # For the sake of load alone a broker gives no more than one shard in so long: what the last one has changed
 # is to be seen by then.
 PAUSE_S: Final = 30.0
+# What is larger on the board is no notice: a hundred times what a broker with all shards says.
+NOTICE_MAX: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ class Member:
         self._unreadable: set[int] = set()
         # Brokers whose notices this release cannot read, each said once; and the shards that are theirs.
         self._unread: set[str] = set()
+        # What is too large for a notice, each said once.
+        self._large: set[str] = set()
         self._left: set[int] = set()
         self._own_loads = loads
         self._by_load = by_load
@@ -254,7 +258,14 @@ class Member:
         listed = yield Scan(FOLDER)
         if not isinstance(listed, Listed):
             return None
-        return [key for key, _ in listed.objects if key != self.notice.key]
+        large = {key: size for key, size in listed.objects if size > NOTICE_MAX}
+        for key in large.keys() - self._large:
+            logger.error(
+                "%s is no notice: it has %d bytes, and is left alone; delete it", key, large[key]
+            )
+        self._large = set(large)
+        others = (key for key, _ in listed.objects if key != self.notice.key)
+        return [key for key in others if key not in large]
 
     def saw(self, said: Mapping[str, Reply], began: float) -> bool:
         """Know the board by what the bucket said of the notices, by their keys, in a look that began then;
@@ -267,15 +278,17 @@ class Member:
             if not isinstance(found, Found):
                 continue
             notice = Notice.decode(found.data)
-            if notice is None:
+            if (
+                notice is None or notice.key != key
+            ):  # a copy says nothing of the broker that it names
                 unread[key.removeprefix(FOLDER)] = found.data
             else:
                 notices[notice.broker] = notice
         self.board.saw(notices, began, unread)
         for broker in unread.keys() - self._unread:
             logger.error(
-                "the notice of broker %s cannot be read, as one of a newer release: its shards are left "
-                "alone while it is there",
+                "the notice of broker %s cannot be read: it is of a newer release, or damaged; the broker's "
+                "shards are left alone while it is there",
                 broker,
             )
         self._unread = set(unread)

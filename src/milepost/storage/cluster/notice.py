@@ -7,13 +7,33 @@ compared. A notice is a hint to others: what keeps data right is the manifest of
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
+
+from milepost.storage.documents import check_fields, read_document
 
 FOLDER: Final = "board/"
 FORMAT: Final = 1
+_SEAT_KINDS: Final = {"epoch": int, "host": str, "port": int, "tls_port": int, "link_port": int}
+_KINDS: Final = {
+    "broker": str,
+    "host": str,
+    "machine": str,
+    "pid": int,
+    "beat": int,
+    "hail_port": int,
+    "pulsar_url": str,
+    "pulsar_url_tls": str,
+    "http_url": str,
+    "is_leaving": bool,
+    "shards": dict,
+    "shunned": list,
+    "loads": dict,
+    "listeners": str,
+}
 
 
 class Seat(NamedTuple):
@@ -26,6 +46,15 @@ class Seat(NamedTuple):
     tls_port: int
     link_port: int
     """For other brokers."""
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Seat:
+        """As a notice has it; `ValueError` or `TypeError` for what is no seat."""
+        seat = cls(*values)
+        check_fields(seat._asdict(), _SEAT_KINDS)
+        for port in seat[2:]:
+            _check_port(port)
+        return seat
 
 
 class Notice(NamedTuple):
@@ -70,22 +99,44 @@ class Notice(NamedTuple):
         """None for what is not a notice of this format: the board tells whether the broker that wrote it is
         there (`Board.unread`)."""
         try:
-            doc = json.loads(data)
-            if doc.pop("format") != FORMAT:
+            doc = {"loads": {}, "listeners": "", **read_document(data)}
+            if doc["format"] != FORMAT:
                 return None
-            shards = {
-                int(number): None if seat is None else Seat(*seat)
-                for number, seat in doc.pop("shards").items()
+            check_fields(doc, _KINDS)
+            _check_port(doc["hail_port"])
+            urlsplit(doc["http_url"])
+            doc["shards"] = {
+                _shard(number): None if seat is None else Seat.of(seat)
+                for number, seat in doc["shards"].items()
             }
-            shunned = tuple(doc.pop("shunned"))
-            loads = {int(number): float(load) for number, load in doc.pop("loads", {}).items()}
+            doc["shunned"] = tuple(map(_shard, doc["shunned"]))
+            doc["loads"] = {_shard(number): _load(load) for number, load in doc["loads"].items()}
             # A later release may say more of itself.
-            known = {name: value for name, value in doc.items() if name in cls._fields}
-            return cls(**known, shards=shards, shunned=shunned, loads=loads)
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(**{name: doc[name] for name in cls._fields})
+        except (ValueError, KeyError, TypeError):
             return None
 
     def epoch_of(self, shard: int) -> int:
         """Of the claim with which it serves a shard; 0 if it does not."""
         seat = self.shards.get(shard)
         return 0 if seat is None else seat.epoch
+
+
+def _check_port(port: int) -> None:
+    """`ValueError` unless a socket may have it; −1 is none."""
+    if not -1 <= port <= 65535:
+        raise ValueError(f"port {port}")
+
+
+def _shard(written: str | int) -> int:
+    """A shard's number, which keys of JSON objects are text for."""
+    number = int(written) if isinstance(written, str) else written
+    if type(number) is not int or number < 0:
+        raise ValueError(f"shard {written!r}")
+    return number
+
+
+def _load(load: Any) -> float:
+    if type(load) not in (int, float) or not math.isfinite(load):
+        raise ValueError(f"load {load!r}")
+    return float(load)

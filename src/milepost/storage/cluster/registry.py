@@ -18,7 +18,7 @@ from uuid import uuid4
 from milepost.errors import BucketUnusable, UnknownFormat
 from milepost.storage.bucket.objects import Objects, Steps, created, fetched, perform, replaced
 from milepost.storage.catalog.catalog import Catalog, Doc
-from milepost.storage.documents import check_fields
+from milepost.storage.documents import check_fields, read_document
 
 KEY: Final = "registry"
 FORMAT: Final = 1
@@ -69,7 +69,7 @@ class Content(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> Content:
         try:
-            doc = json.loads(data)
+            doc = read_document(data)
             version = doc["format"]
             if version != FORMAT:
                 raise UnknownFormat(

@@ -218,7 +218,9 @@ def test_groups_that_were_never_answered_are_left_over(bucket: Folder, line: Lin
 
 def test_a_manifest_that_is_missing_or_old(bucket: Folder, line: Line) -> None:
     manifest = bucket.manifest
-    bucket.write("manifest", manifest._replace(epoch=manifest.epoch - 1).encode())
+    before = manifest.epoch - 1
+    old = manifest._replace(epoch=before, floor=Place(before, 0))
+    bucket.write("manifest", old.encode())
     line("verify", bucket.root.as_uri())
     assert line.code == 7
     assert "the manifest is an old one" in line.err
@@ -303,7 +305,7 @@ def test_what_nothing_names_is_told_and_is_no_damage(bucket: Folder, line: Line)
 
 
 def cluster_of(shards: dict[int, dict[str, bytes]], root: Path) -> Folder:
-    folder = Folder(root, {"cluster": ClusterDocument("test", 3, "00").encode()})
+    folder = Folder(root, {"cluster": ClusterDocument("test", 3, "00" * 32).encode()})
     folder.write("registry", Content({}, []).encode())
     for number, objects in shards.items():
         for key, data in objects.items():
@@ -411,7 +413,7 @@ def test_a_bucket_that_a_broker_writes_to_meanwhile(tmp_path: Path) -> None:
         part = PartObjects(bucket, shard_prefix(0))
         broker = await opened(part, tmp_path, "broker")
         log = await broker.topic(TOPIC)
-        bucket.objects["cluster"] = ClusterDocument("test", 1, "00").encode()
+        bucket.objects["cluster"] = ClusterDocument("test", 1, "00" * 32).encode()
         bucket.objects["registry"] = Content({}, []).encode()
         over = asyncio.Event()
 

@@ -12,8 +12,10 @@ from milepost.storage.bucket.board import Sign
 def test_a_sign_comes_back_and_other_bytes_are_none() -> None:
     sign = Sign("host", 7, 3)
     assert Sign.decode(sign.encode()) == sign
-    for data in (b"", b"7", b"{}", b'{"host": "h"}'):
+    for data in (b"", b"7", b"{}", b'{"host": "h"}', b"[" * 99999):
         assert Sign.decode(data) is None
+    assert Sign.decode(sign._replace(pid="7").encode()) is None  # type: ignore[arg-type]
+    assert not sign._replace(pid=1 << 70).is_surely_dead("host")
 
 
 def test_only_a_process_of_this_host_that_ended_is_surely_dead() -> None:

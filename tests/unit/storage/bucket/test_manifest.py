@@ -26,6 +26,9 @@ def test_a_manifest_comes_back_as_it_was() -> None:
         ("floor", "ab", "'floor' is 'ab', not a list"),
         ("floor", ["a", 0], "'epoch' is 'a'"),
         ("floor", [1], "number"),
+        ("floor", [2, 0], r"'floor' is \[2, 0\], and the epoch is 1"),
+        ("floor", [0, 0], r"'floor' is \[0, 0\]"),
+        ("floor", [1, -1], r"'floor' is \[1, -1\]"),
         ("image", 1.5, "'image' is 1.5"),
         ("nonce", {}, "'nonce' is {}"),
         ("color", "red", "color"),
@@ -37,6 +40,11 @@ def test_a_manifest_with_a_wrong_value_is_refused_by_name(
     data = json.dumps({**json.loads(FIRST.encode()), field: value}).encode()
     with pytest.raises(BucketUnusable, match=says):
         Manifest.decode(data)
+
+
+def test_a_manifest_that_is_nested_without_end_is_refused() -> None:
+    with pytest.raises(BucketUnusable, match="nested too deep"):
+        Manifest.decode(b"[" * 99999)
 
 
 def test_a_manifest_of_a_newer_format_is_refused_by_its_number() -> None:

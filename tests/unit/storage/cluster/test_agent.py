@@ -368,14 +368,17 @@ def test_a_shard_whose_asker_has_given_up_is_not_said_to_be_on_its_way_for_ever(
     run(tmp_path, play)
 
 
+@pytest.mark.parametrize("host", ["broker.invalid", "broker..invalid"])
 def test_an_address_that_is_not_reached_is_told_once_by_the_broker_and_by_the_others(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The system does not know the one name, and the other is none."""
+
     def told(who: str) -> int:
-        return caplog.text.count(f"{who} cannot be reached at broker.invalid, port ")
+        return caplog.text.count(f"{who} cannot be reached at {host}, port ")
 
     async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
-        one.member.notice = one.member.notice._replace(host="broker.invalid")
+        one.member.notice = one.member.notice._replace(host=host)
         one.agent._is_reached = False
         await until(lambda: told("this broker") == 1 and told("broker a") == 1)
         await asyncio.sleep(1)  # sleep: for lines that must not come

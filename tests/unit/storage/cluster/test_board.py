@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from milepost.storage.cluster.board import DEAD_S, FORGET_S, Board
 from milepost.storage.cluster.notice import Notice, Seat
 
@@ -22,8 +26,43 @@ def test_a_notice_comes_back_and_other_bytes_are_none() -> None:
     assert Notice.decode(notice.encode()) == notice
     assert notice.epoch_of(4) == 7
     assert notice.epoch_of(3) == notice.epoch_of(5) == 0
-    for data in (b"", b"7", b"{}", b'{"format": 2}', b'{"format": 1, "shards": {}}'):
+    for data in (b"", b"7", b"{}", b'{"format": 2}', b'{"format": 1, "shards": {}}', b"[" * 99999):
         assert Notice.decode(data) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("broker", 7),
+        ("broker", ["one"]),
+        ("host", None),
+        ("beat", "1"),
+        ("hail_port", "9"),
+        ("hail_port", 65536),
+        ("hail_port", True),
+        ("http_url", 1),
+        ("http_url", "http://[x"),
+        ("is_leaving", "no"),
+        ("shards", [1]),
+        ("shards", {"x": None}),
+        ("shards", {"-1": None}),
+        ("shards", {"1": [1, "h", 1, -1]}),
+        ("shards", {"1": ["1", "h", 1, -1, 2]}),
+        ("shards", {"1": [1, "h", 1, -1, 99999]}),
+        ("shunned", 1),
+        ("shunned", ["x"]),
+        ("loads", {"1": float("nan")}),
+        ("loads", {"1": float("inf")}),
+        ("loads", {"1": "x"}),
+        ("loads", [1]),
+        ("listeners", None),
+    ],
+)
+def test_a_notice_with_a_wrong_value_is_none(field: str, value: object) -> None:
+    """What is decided by it, or connected to, would end the agents of all brokers."""
+    doc = json.loads(ONE.encode())
+    assert Notice.decode(json.dumps(doc).encode()) == ONE
+    assert Notice.decode(json.dumps({**doc, field: value}).encode()) is None
 
 
 def test_a_broker_is_dead_when_its_notice_stops_changing() -> None:

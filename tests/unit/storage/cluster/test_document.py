@@ -10,17 +10,19 @@ import pytest
 from milepost.errors import BucketUnusable, UnknownFormat
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.bucket.objects import Scan, perform
-from milepost.storage.cluster.document import ClusterDocument, joined
+from milepost.storage.cluster.document import SECRET_SIZE, ClusterDocument, joined
 from milepost.storage.cluster.part import PartObjects
 from milepost.testing.bucket import MemoryBucket
+
+SECRET, OTHER = "aa" * SECRET_SIZE, "bb" * SECRET_SIZE
 
 
 def test_the_first_broker_decides_and_the_others_find_it() -> None:
     bucket = MemoryBucket()
-    first = asyncio.run(perform(bucket, joined("c", None, 8, "aa")))
-    assert first == ClusterDocument("c", 8, "aa")
-    assert asyncio.run(perform(bucket, joined("c", None, 4, "bb"))) == first
-    assert asyncio.run(perform(bucket, joined("c", 8, 4, "bb"))) == first
+    first = asyncio.run(perform(bucket, joined("c", None, 8, SECRET)))
+    assert first == ClusterDocument("c", 8, SECRET)
+    assert asyncio.run(perform(bucket, joined("c", None, 4, OTHER))) == first
+    assert asyncio.run(perform(bucket, joined("c", 8, 4, OTHER))) == first
 
 
 @pytest.mark.parametrize(
@@ -29,28 +31,34 @@ def test_the_first_broker_decides_and_the_others_find_it() -> None:
 )
 def test_another_cluster_or_number_is_refused(name: str, shards: int | None, says: str) -> None:
     bucket = MemoryBucket()
-    asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+    asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
     with pytest.raises(BucketUnusable, match=says):
-        asyncio.run(perform(bucket, joined(name, shards, 8, "bb")))
+        asyncio.run(perform(bucket, joined(name, shards, 8, OTHER)))
 
 
 def test_a_bucket_of_one_broker_is_refused() -> None:
     bucket = MemoryBucket()
     bucket.objects["manifest"] = first_manifest("c", "b", "00").encode()
     with pytest.raises(BucketUnusable, match="start without --shards"):
-        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+        asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
     assert "cluster" not in bucket.objects
 
 
 @pytest.mark.parametrize(
     ("data", "error"),
-    [(b"{", BucketUnusable), (b'{"format": 2}', UnknownFormat), (b'{"format": 1}', BucketUnusable)],
+    [
+        (b"{", BucketUnusable),
+        (b"[]", BucketUnusable),
+        (b"[" * 99999, BucketUnusable),
+        (b'{"format": 2}', UnknownFormat),
+        (b'{"format": 1}', BucketUnusable),
+    ],
 )
 def test_an_object_that_is_no_document_is_refused(data: bytes, error: type[Exception]) -> None:
     bucket = MemoryBucket()
     bucket.objects["cluster"] = data
     with pytest.raises(error):
-        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+        asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +67,11 @@ def test_an_object_that_is_no_document_is_refused(data: bytes, error: type[Excep
         ("name", 7, "'name' is 7, not text"),
         ("shards", "x", "'shards' is 'x', not a whole number"),
         ("shards", True, "'shards' is True"),
-        ("shards", 0, "'shards' is 0"),
-        ("secret", None, "'secret' is not of hexadecimal digits"),
-        ("secret", "geheim", "'secret' is not of hexadecimal digits"),
+        ("shards", 0, "'shards' is 0, and there are 1 to 64"),
+        ("shards", 65, "'shards' is 65, and there are 1 to 64"),
+        ("secret", None, "'secret' is not of 64 hexadecimal digits"),
+        ("secret", "geheim", "'secret' is not of 64 hexadecimal digits"),
+        ("secret", "aa" * 31, "'secret' is not of 64 hexadecimal digits"),
         ("color", "red", "color"),
     ],
 )
@@ -69,10 +79,10 @@ def test_a_document_with_a_wrong_value_is_refused_by_name(
     field: str, value: object, says: str
 ) -> None:
     bucket = MemoryBucket()
-    doc = json.loads(ClusterDocument("c", 8, "aa").encode())
+    doc = json.loads(ClusterDocument("c", 8, SECRET).encode())
     bucket.objects["cluster"] = json.dumps({**doc, field: value}).encode()
     with pytest.raises(BucketUnusable, match=says) as refused:
-        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+        asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
     assert "geheim" not in str(refused.value)
 
 

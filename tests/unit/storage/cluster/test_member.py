@@ -13,6 +13,7 @@ from milepost.storage.bucket.objects import Failed, Get, Steps
 from milepost.storage.cluster.document import shard_prefix
 from milepost.storage.cluster.member import (
     ATTEMPTS,
+    NOTICE_MAX,
     OFFER_S,
     PAUSE_S,
     SHUNNED_S,
@@ -352,3 +353,30 @@ def test_a_broker_beside_one_of_a_newer_format_that_has_all_shards_stands_by() -
     bucket.objects["board/new"] = b'{"format": 2}'
     assert turn(bucket, old) == []
     assert old.stands_by
+
+
+def test_a_copy_of_a_notice_below_another_name_is_no_broker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It does not change: the broker that it names would be dead by it, and lose shards and notice."""
+    bucket, first, second = MemoryBucket(), member("a"), member("b")
+    open_all(first, turn(bucket, first))
+    for copy in ("board/a.bak", "board/A"):  # behind the notice in a list, and before it
+        bucket.objects[copy] = bucket.objects["board/a"]
+    for now in range(80):
+        assert made(bucket, first.said(now))
+        assert turn(bucket, second, now) == []
+        assert set(second.board.living()) == {"a"}
+    assert "board/a" in bucket.objects
+    assert "board/a.bak" in bucket.objects, "it is not of a broker"
+    assert "a.bak cannot be read" in caplog.text
+
+
+def test_what_is_too_large_for_a_notice_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """It would take longer than a look may, and no broker would ever claim a shard."""
+    bucket, one = MemoryBucket(), member("a")
+    bucket.objects["board/backup.tar"] = bytes(NOTICE_MAX + 1)
+    assert len(turn(bucket, one)) == 4
+    assert turn(bucket, one, 1.0) == []
+    assert Get("board/backup.tar") not in bucket.requests
+    assert caplog.text.count("board/backup.tar is no notice: it has 1048577 bytes") == 1
