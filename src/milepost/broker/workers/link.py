@@ -109,15 +109,22 @@ class Link:
     # -- asking ------------------------------------------------------------------------------------
 
     async def ask(
-        self, number: int, call: str, values: Doc, body: bytes = b"", timeout_s: float = TIMEOUT_S
+        self,
+        number: int,
+        call: str,
+        values: Doc,
+        body: bytes = b"",
+        timeout_s: float = TIMEOUT_S,
+        at: Where | None = None,
     ) -> Answer:
-        """What a worker answers; its refusal is raised here."""
+        """What a worker answers; its refusal is raised here. It is where the shard is served, or `at` a
+        place."""
         turn = self._turns.get((number, call))
         if turn is None:
             turn = self._turns[number, call] = asyncio.Semaphore(CALLS_MAX)
         try:
             async with asyncio.timeout(timeout_s), turn:
-                where = self._where(number)
+                where = self._where(number) if at is None else at
                 values = _meant(number, where, call, values)
                 said, data = await exchanged(where, self._secret, values, body, self._tls)
         except UNANSWERED as error:
@@ -130,12 +137,13 @@ class Link:
         self, number: int, call: str, values: Doc, body: bytes, timeout_s: float
     ) -> Answer:
         """What a worker answers, which may take it long. One that hangs is found out much earlier: it does
-        not say meanwhile that it is there."""
-        asking = asyncio.create_task(self.ask(number, call, values, body, timeout_s))
+        not say meanwhile that it is there. The next owner of its shard would say so."""
+        at = self._where(number)
+        asking = asyncio.create_task(self.ask(number, call, values, body, timeout_s, at))
         try:
             while not (await asyncio.wait((asking,), timeout=PATIENCE_S))[0]:
                 try:
-                    await self.ask(number, "alive", {}, timeout_s=ALIVE_TIMEOUT_S)
+                    await self.ask(number, "alive", {}, timeout_s=ALIVE_TIMEOUT_S, at=at)
                 except ShardAway as error:  # it is gone since it was asked
                     if not asking.done():
                         raise CallCut(str(error)) from None
@@ -239,7 +247,7 @@ async def exchanged(
     context = None if tls is None else tls.client()
     try:
         reader, writer = await asyncio.open_connection(where.host, where.port, ssl=context)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that is none
         raise NotReached(error) from error
     try:
         writer.write(secret)

@@ -233,3 +233,41 @@ def test_strangers_that_say_nothing_are_not_kept_in_any_number(
         assert await one.ask(1, "echo", {}) == ({"said": {}}, b"")
 
     run(play)
+
+
+def test_a_host_that_is_no_name_is_not_reached() -> None:
+    """Another broker gives it: that one's shards are away, and nothing here is a bug."""
+
+    async def play() -> None:
+        nowhere = Where("broker..invalid", 1)
+        with pytest.raises(ShardAway, match=r"worker 7 does not answer .*label"):
+            await ask_at(nowhere, 7, SECRET, "alive", {}, 5.0)
+
+    asyncio.run(play())
+
+
+def test_a_call_is_cut_when_its_process_hangs_also_if_the_shard_has_another_by_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other one says that it is there, and knows nothing of the call."""
+    monkeypatch.setattr(link_module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(link_module, "ALIVE_TIMEOUT_S", 0.1)
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        asked = asyncio.Event()
+
+        async def hang(said: Doc, body: bytes) -> Answer:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("it hangs")
+
+        other.answers |= {"work": hang, "alive": hang}
+        before = one._where
+        calling = asyncio.ensure_future(one.ask_while_alive(1, "work", {}, b"", 60.0))
+        await asked.wait()
+        one._where = lambda number: before(0)  # another process serves the shard
+        one._check = lambda call, shard, epoch: None
+        with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
+            await asyncio.wait_for(calling, 5.0)
+
+    run(play)
