@@ -155,6 +155,9 @@ class StorageEngine(LoopDisk):
     def may_serve(self) -> bool:
         return True
 
+    async def prove_claim(self) -> None:
+        """No other broker can have the directory: it is locked."""
+
     @property
     def bucket(self) -> WatchedObjects | None:
         return None

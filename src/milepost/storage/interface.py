@@ -360,6 +360,10 @@ class Engine(Disk, Protocol):
         """May clients be served? Not while another broker may have taken the storage over."""
         ...
 
+    async def prove_claim(self) -> None:
+        """Return if no other broker has taken the storage over by now; `Fenced` if one has."""
+        ...
+
     @property
     def idle_s(self) -> float:
         """Seconds since the last write that keeps the right to serve; 0 where none is needed."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
+from uuid import uuid4
 
 from milepost.errors import (
     AlreadyExists,
@@ -31,6 +32,8 @@ from milepost.storage.ledgers.ledger import LedgerRow
 TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
 # In a namespace's document: the worker that is deleting it.
 DELETED_BY = "deletedByWorker"
+# … and a name of that deletion alone.
+DELETION = "deletion"
 _SINGULAR = {TENANTS: "tenant", NAMESPACES: "namespace", PARTITIONED: "partitioned topic"}
 # What a new data directory holds, as upstream's standalone does.
 FIRST_NAMESPACES = ("public/default", "pulsar/system")
@@ -225,11 +228,19 @@ class Directory:
         self.namespace(name)
         await self._edit(NAMESPACES, self._namespaces, str(name), change)
 
-    async def delete_namespace(self, name: NamespaceName) -> None:
+    async def delete_namespace(self, name: NamespaceName, deletion: str | None = None) -> None:
+        """`deletion`: what `mark_deletion` has marked it with. If it is not any more, topics may have been
+        made since."""
         self.namespace(name)
         if self.uses(name):
             raise AlreadyExists(f"namespace {name} still has topics")
-        await self._delete(NAMESPACES, self._namespaces, str(name))
+
+        def check(catalog: Catalog) -> None:
+            doc = catalog.doc(NAMESPACES, str(name)) or {}
+            if doc.get(DELETION) != deletion:
+                raise ServiceNotReady(f"namespace {name} is in use again: delete it again")
+
+        await self._delete(NAMESPACES, self._namespaces, str(name), check)
 
     def uses(self, name: NamespaceName) -> bool:
         """Is there a topic in the namespace, or one on its way?"""
@@ -237,28 +248,33 @@ class Directory:
         names = chain(self._rows, self._being_made, self._partitioned)
         return any(topic.startswith(prefixes) for topic in names)
 
-    async def mark_deletion(self, name: NamespaceName, worker: int) -> None:
-        """Let no topic be made in a namespace any more: a worker is about to delete it."""
+    async def mark_deletion(self, name: NamespaceName, worker: int) -> str:
+        """Let no topic be made in a namespace any more: a worker is about to delete it. Returns what tells
+        this deletion from others: the shard's next owner has the number of the worker too."""
+        deletion = uuid4().hex
 
         def mark(doc: Doc) -> Doc:
             if DELETED_BY in doc:
                 raise ServiceNotReady(f"namespace {name} is being deleted")
-            return {**doc, DELETED_BY: worker}
+            return {**doc, DELETED_BY: worker, DELETION: deletion}
 
         await self.change_namespace(name, mark)
+        return deletion
 
-    async def forget_deletions(self, worker: int, name: NamespaceName | None = None) -> None:
-        """Take back what a worker has marked, of one namespace or of all: it was not deleted."""
-        marked = [
-            one
-            for one, doc in self._namespaces.items()
-            if doc.get(DELETED_BY) == worker and name in (None, NamespaceName.parse(one))
-        ]
-        for one in marked:
-            await self.change_namespace(
-                NamespaceName.parse(one),
-                lambda doc: {key: value for key, value in doc.items() if key != DELETED_BY},
-            )
+    async def forget_deletions(self, worker: int, deletion: str | None = None) -> None:
+        """Take back what a worker has marked, for one deletion or for all: nothing was deleted."""
+
+        def is_marked(doc: Doc) -> bool:
+            return doc.get(DELETED_BY) == worker and deletion in (None, doc.get(DELETION))
+
+        def unmarked(doc: Doc) -> Doc:
+            if not is_marked(doc):  # another worker has marked it meanwhile
+                return doc
+            return {key: value for key, value in doc.items() if key not in (DELETED_BY, DELETION)}
+
+        for one in [one for one, doc in self._namespaces.items() if is_marked(doc)]:
+            with suppress(NotFound):  # deleted meanwhile, by a process that had the shard before
+                await self.change_namespace(NamespaceName.parse(one), unmarked)
 
     def _of(self, folder: str) -> ChangeCatalog:
         """What changes a folder."""

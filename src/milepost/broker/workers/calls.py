@@ -97,6 +97,8 @@ def answer(broker: Broker) -> None:
         return {"count": broker.directory.count(said["namespace"])}, b""
 
     async def tell_use(said: Doc, body: bytes) -> Answer:
+        # It may not have been told yet that no topic is to be made there.
+        await workers.catch_up()
         return {"used": broker.uses(NamespaceName.parse(said["namespace"]))}, b""
 
     async def tell_parts(said: Doc, body: bytes) -> Answer:

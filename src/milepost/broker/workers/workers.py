@@ -20,7 +20,7 @@ from milepost.broker.workers.gate import Gate
 from milepost.broker.workers.link import TIMEOUT_S, Answer, Link
 from milepost.broker.workers.link import Doc as Values
 from milepost.broker.workers.placement import Shards
-from milepost.errors import AlreadyExists, MilepostError, ServiceNotReady, ShardAway
+from milepost.errors import AlreadyExists, Fenced, MilepostError, ServiceNotReady, ShardAway
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog.catalog import ChangeCatalog
 from milepost.storage.cluster.link_tls import LinkTls
@@ -214,6 +214,16 @@ class Workers:
             except Exception as error:
                 self._unexpected("registry", error)
 
+    async def catch_up(self) -> None:
+        """Read the registry, and make sure that the shard is still this process's: what is in force here
+        now is in force for the shard, whichever process has it from here on."""
+        assert self._broker is not None, "it follows a registry that it has not read"
+        await self.follow()
+        try:
+            await self._broker.engine.prove_claim()
+        except Fenced as error:
+            raise ShardAway(f"shard {self.number} is served elsewhere: {error}") from None
+
     async def follow(self) -> None:
         """Read what the registry has; in force when this returns."""
         broker = self._broker
@@ -247,20 +257,22 @@ class Workers:
 async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
     """Delete a namespace that has no topics, at no worker.
 
-    It is marked first: no worker makes a topic in it any more. Then each says whether it has one. A worker
-    that dies in between takes its marks back when it starts again.
+    It is marked first: no worker makes a topic in it any more. Then each, when it knows of the mark, says
+    whether it has one. A worker that dies in between takes its marks back when it starts again; a deletion
+    whose mark is gone by then, for it was only slow, is given up.
     """
     workers = broker.workers
     if workers is None:
         await broker.directory.delete_namespace(name)
         return
-    await broker.directory.mark_deletion(name, workers.number)
+    deletion = await broker.directory.mark_deletion(name, workers.number)
     try:
+        await workers.catch_up()
         for number in workers.placement.others:
             said, _ = await workers.ask_served(number, "uses", {"namespace": str(name)})
             if said["used"]:
                 raise AlreadyExists(f"namespace {name} still has topics")
-        await broker.directory.delete_namespace(name)
+        await broker.directory.delete_namespace(name, deletion)
     except BaseException:
-        await broker.directory.forget_deletions(workers.number, name)
+        await broker.directory.forget_deletions(workers.number, deletion)
         raise

@@ -359,12 +359,17 @@ class BucketEngine(StorageEngine):
         lapses = self._right.lapses
         if lapses == self._lapses:
             return
+        with suppress(Fenced):  # the engine has given up
+            await self.prove_claim()
+            self._lapses = lapses
+
+    async def prove_claim(self) -> None:
         found = await perform(self.objects, fetched(MANIFEST))
         if found is None or Manifest.decode(found.data).epoch != self.epoch:
             self.committer.stop()
-            self._give_up("the shard is lost", Fenced("another broker has claimed it"))
-            return
-        self._lapses = lapses
+            lost = Fenced("another broker has claimed it")
+            self._give_up("the shard is lost", lost)
+            raise lost
 
     async def _give_back(self) -> None:
         if self._is_alone:

@@ -15,14 +15,18 @@ from stage.worker_group import WorkerGroup, worker_group
 
 from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Action
+from milepost.broker.broker import Broker
 from milepost.broker.directory.directory import DELETED_BY, NAMESPACES
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC
 from milepost.broker.workers import calls, workers
+from milepost.broker.workers.link import Answer as LinkAnswer
+from milepost.broker.workers.link import Doc
 from milepost.broker.workers.workers import delete_namespace
 from milepost.errors import (
     AlreadyExists,
+    Fenced,
     NotFound,
     SchemaNotFound,
     ServiceNotReady,
@@ -359,6 +363,90 @@ def test_no_worker_makes_a_topic_in_a_namespace_that_is_being_deleted(tmp_path: 
                 path = f"/admin/v2/{name.text.replace('://', '/')}"
                 assert (await group.call(1, "DELETE", path)).status == 204
                 await delete_namespace(group.brokers[0], SHOP)
+
+    run(tmp_path, play)
+
+
+def behind_uses(broker: Broker, then: Callable[[], Awaitable[object]]) -> None:
+    """Do something when a worker has said whether it uses a namespace, and is not heard yet."""
+    link = broker.workers.link  # type: ignore[union-attr]
+    real = link.answers["uses"]
+
+    async def uses(said: Doc, body: bytes) -> LinkAnswer:
+        answer = await real(said, body)
+        await then()
+        return answer
+
+    link.answers["uses"] = uses
+
+
+def test_a_worker_that_was_not_told_of_a_deletion_knows_of_it_when_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was busy when it was told. "No topic here" has to hold until the namespace is gone."""
+    monkeypatch.setattr("milepost.broker.workers.workers.WATCH_S", 3600.0)
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        other = group.brokers[1]
+        name = TopicName.parse(group.names(1, namespace="acme/shop")[0])
+        outcome: list[object] = []
+
+        async def refuse(said: Doc, body: bytes) -> LinkAnswer:
+            raise ServiceNotReady("busy")
+
+        async def make() -> None:
+            outcome.extend(await asyncio.gather(other.topic(name), return_exceptions=True))
+
+        other.workers.link.answers["follow"] = refuse  # type: ignore[union-attr]
+        behind_uses(other, make)
+        await delete_namespace(group.brokers[0], SHOP)
+        assert isinstance(outcome[0], TopicNotFound), "a topic of a namespace that is gone"
+
+    run(tmp_path, play)
+
+
+def test_a_deletion_whose_mark_the_next_owner_has_taken_back_is_given_up(tmp_path: Path) -> None:
+    """The process that deletes was paused, and its shard is another's by now: that one takes the mark back,
+    and topics are made again. The same for a deletion that the other one has begun."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        other = group.brokers[1]
+        name = TopicName.parse(group.names(1, namespace="acme/shop")[0])
+
+        async def take_over() -> None:
+            await other.directory.forget_deletions(0)
+            await other.topic(name)
+            await other.directory.mark_deletion(SHOP, 0)
+
+        behind_uses(other, take_over)
+        with pytest.raises(ServiceNotReady, match="acme/shop is in use again"):
+            await delete_namespace(group.brokers[0], SHOP)
+        assert marks(tmp_path) == ["acme/shop"], "it is that of the next owner"
+        assert other.directory.namespaces("acme") == ["acme/shop"]
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_process_that_has_lost_its_shard_does_not_say_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """The next owner may have made a topic there before it heard of the mark."""
+    monkeypatch.setattr("milepost.broker.workers.workers.OWNED_S", 0.1)
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+
+        async def fenced() -> None:
+            raise Fenced("another broker has claimed it")
+
+        monkeypatch.setattr(group.brokers[lost].engine, "prove_claim", fenced)
+        with pytest.raises(ShardAway, match=f"shard {lost} is served elsewhere"):
+            await delete_namespace(group.brokers[0], SHOP)
+        assert marks(tmp_path) == []
+        assert group.brokers[0].directory.namespaces("acme") == ["acme/shop"]
 
     run(tmp_path, play)
 

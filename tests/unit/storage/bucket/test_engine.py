@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from milepost.errors import BucketUnusable, PersistenceError, UnknownFormat
+from milepost.errors import BucketUnusable, Fenced, PersistenceError, UnknownFormat
 from milepost.positions.ids import Position
 from milepost.storage.bucket.engine import BucketEngine
 from milepost.storage.bucket.manifest import Manifest
@@ -302,6 +302,20 @@ def test_an_owner_that_was_taken_over_answers_nothing_more(tmp_path: Path) -> No
         with pytest.raises(PersistenceError, match="another broker has taken the bucket over"):
             await first.engine.flush()
         assert await second.read(await second.found("a")) == [b"0"]
+
+    on_loop(tmp_path, test)
+
+
+def test_an_owner_that_was_taken_over_cannot_prove_its_claim(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.engine.prove_claim()
+        bench.bucket.objects.pop(f"board/{bench.manifest.owner}")
+        await bench.broker()
+        assert first.fatal == [], "it has not written since"
+        with pytest.raises(Fenced, match="another broker has claimed it"):
+            await first.engine.prove_claim()
+        assert first.fatal != []
 
     on_loop(tmp_path, test)
 
