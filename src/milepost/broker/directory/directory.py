@@ -228,9 +228,14 @@ class Directory:
         self.namespace(name)
         await self._edit(NAMESPACES, self._namespaces, str(name), change)
 
-    async def delete_namespace(self, name: NamespaceName, deletion: str | None = None) -> None:
+    async def delete_namespace(
+        self,
+        name: NamespaceName,
+        deletion: str | None = None,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
         """`deletion`: what `mark_deletion` has marked it with. If it is not any more, topics may have been
-        made since."""
+        made since. `beside` changes the catalog with it."""
         self.namespace(name)
         if self.uses(name):
             raise AlreadyExists(f"namespace {name} still has topics")
@@ -239,6 +244,7 @@ class Directory:
             doc = catalog.doc(NAMESPACES, str(name)) or {}
             if doc.get(DELETION) != deletion:
                 raise ServiceNotReady(f"namespace {name} is in use again: delete it again")
+            beside(catalog)
 
         await self._delete(NAMESPACES, self._namespaces, str(name), check)
 

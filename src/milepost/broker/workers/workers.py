@@ -261,9 +261,15 @@ async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
     whether it has one. A worker that dies in between takes its marks back when it starts again; a deletion
     whose mark is gone by then, for it was only slow, is given up.
     """
+
+    def forget_rules(catalog: Catalog) -> None:
+        """Another namespace of its name begins anew, also if this process ends before it has told so."""
+        catalog.delete_doc(broker.access_control.grants.SHARED, str(name))
+        catalog.delete_doc(broker.policies.book.SHARED, str(name))
+
     workers = broker.workers
     if workers is None:
-        await broker.directory.delete_namespace(name)
+        await broker.directory.delete_namespace(name, beside=forget_rules)
         return
     deletion = await broker.directory.mark_deletion(name, workers.number)
     try:
@@ -272,7 +278,7 @@ async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
             said, _ = await workers.ask_served(number, "uses", {"namespace": str(name)})
             if said["used"]:
                 raise AlreadyExists(f"namespace {name} still has topics")
-        await broker.directory.delete_namespace(name, deletion)
+        await broker.directory.delete_namespace(name, deletion, forget_rules)
     except BaseException:
         await broker.directory.forget_deletions(workers.number, deletion)
         raise

@@ -451,6 +451,30 @@ def test_a_process_that_has_lost_its_shard_does_not_say_what_is_in_it(
     run(tmp_path, play)
 
 
+def test_a_namespace_leaves_nothing_to_the_next_one_of_its_name_whatever_dies(
+    tmp_path: Path,
+) -> None:
+    """Its grants would be rights of roles that nobody has given them."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        broker = group.brokers[0]
+        grants = Grants(namespace={"guest": frozenset({Action.CONSUME})})
+        await broker.access_control.grants.edit(SHOP, lambda _: grants)
+        policy = POLICIES["max_producers"]
+        await broker.policies.book.set(Level.NAMESPACE, SHOP.text, policy, 3)
+        await delete_namespace(broker, SHOP)
+        group.cut(0)  # before the rest of the call
+        broker = await group.restart(0)
+        await broker.directory.create_namespace(SHOP, {})
+        broker = await group.restart(0)
+        for one in group.brokers.values():
+            assert one.access_control.grants.of(SHOP) == Grants()
+            assert one.policies.book.values(Level.NAMESPACE, SHOP.text) == {}
+
+    run(tmp_path, play)
+
+
 def test_a_worker_that_does_not_answer_keeps_a_namespace_from_being_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
