@@ -66,6 +66,9 @@ class HandEngine(LoopDisk):
     may_serve = True
     bucket = None
 
+    async def prove_claim(self) -> None:
+        """There is no other broker."""
+
     def before_commit(self, work: Callable[[], None]) -> None:
         self._loop.call_soon(work)
 

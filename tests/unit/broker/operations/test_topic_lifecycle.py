@@ -353,6 +353,38 @@ def test_other_producers_find_an_unloaded_topic_free(stage: Stage, mode: int) ->
     stage.topic().access.check()
 
 
+def test_a_topic_that_was_unloaded_before_it_is_terminated_takes_no_more_messages(
+    stage: Stage,
+) -> None:
+    """As a partition may be while others are opened."""
+    topic = stage.topic()
+    stage.run(topic_lifecycle.close_topic(stage.broker, topic))
+    client = stage.client()
+    produce(stage, client)
+    stage.run(topic_lifecycle.terminate_all(stage.broker, [topic]))
+    assert any(isinstance(heard, pb.CommandCloseProducer) for heard in client.take())
+    assert stage.topic() is not topic
+    assert stage.topic().is_terminated
+
+
+def test_a_topic_that_is_unloaded_and_opened_while_it_is_terminated_takes_no_more_messages(
+    stage: Stage,
+) -> None:
+    topic = stage.topic()
+    stage.engine.holds_catalog = True
+    terminating = stage.loop.begin(topic_lifecycle.terminate(stage.broker, topic))
+    stage.turn()
+    stage.run(topic_lifecycle.close_topic(stage.broker, topic))
+    opening = stage.loop.begin(stage.broker.topic(NAME))
+    stage.turn()
+    assert not opening.done()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert terminating.exception() is None
+    assert opening.result() is not topic
+    assert opening.result().is_terminated
+
+
 def test_a_producer_in_line_for_a_topic_that_is_terminated_is_told_so(stage: Stage) -> None:
     _, waiting, request_id = _waiting(stage)
     stage.run(topic_lifecycle.terminate(stage.broker, stage.topic()))
