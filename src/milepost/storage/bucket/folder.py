@@ -143,13 +143,22 @@ class FolderObjects:
             os.close(fd)
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, int]]:
-        for folder, folders, names in os.walk(self._root / prefix):
+        def failed(error: OSError) -> None:
+            """An empty list would say that there is nothing."""
+            if not isinstance(error, FileNotFoundError):
+                raise error
+
+        for folder, folders, names in os.walk(self._root / prefix, onerror=failed):
             if Path(folder) == self._root:
                 folders[:] = [name for name in folders if name != _DRAFTS]
                 names = [name for name in names if name != _LOCK]
             for name in names:
                 path = Path(folder) / name
-                yield path.relative_to(self._root).as_posix(), path.stat().st_size
+                try:
+                    size = path.stat().st_size
+                except FileNotFoundError:  # deleted meanwhile
+                    continue
+                yield path.relative_to(self._root).as_posix(), size
 
 
 def _tag(data: bytes) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,4 +180,45 @@ def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
     (tmp_path / "bucket").rename(tmp_path / "away")
     assert isinstance(asyncio.run(objects.answer(Put("a/k", b"x"))), Failed)
     assert not (tmp_path / "bucket").exists()
+    asyncio.run(objects.close())
+
+
+def test_a_list_of_a_folder_that_cannot_be_read_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers would take each other for gone, and `verify` a bucket for an empty one."""
+    objects = FolderObjects(tmp_path / "bucket")
+    assert isinstance(asyncio.run(objects.answer(Put("board/one", b"x"))), Done)
+    real = os.scandir
+
+    def scandir(path: Path) -> object:
+        if Path(path).name == "board":
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        for prefix in ("board/", ""):
+            reply = asyncio.run(objects.answer(Scan(prefix)))
+            assert isinstance(reply, Failed)
+            assert "Stale file handle" in reply.reason
+    assert asyncio.run(objects.answer(Scan("none/"))) == Listed([])
+    asyncio.run(objects.close())
+
+
+def test_an_object_that_is_deleted_while_a_folder_is_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = FolderObjects(tmp_path / "bucket")
+    for key in ("board/one", "board/two"):
+        asyncio.run(objects.answer(Put(key, b"x")))
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "two":
+            path.unlink(missing_ok=True)
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert asyncio.run(objects.answer(Scan("board/"))) == Listed([("board/one", 1)])
     asyncio.run(objects.close())
