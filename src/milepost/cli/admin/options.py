@@ -11,6 +11,14 @@ from milepost.cli.quantities import Property, split_names
 
 F = TypeVar("F", bound=Callable[..., Any] | click.Command)
 
+
+def _not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A script whose variable is empty would unload in place of a move."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty: name a broker as `brokers list` shows it")
+    return value
+
+
 TENANT = click.argument("tenant")
 NAMESPACE = click.argument("namespace")
 TOPIC = click.argument("topic")
@@ -19,6 +27,7 @@ BUNDLE = click.option("-b", "--bundle", help="Of this range of hashes only.")
 DESTINATION = click.option(
     "-d",
     "--destination",
+    callback=_not_empty,
     help="Serve it at this broker of the cluster from now on, as `brokers list` shows it.",
 )
 ROLE = click.option("-r", "--role", required=True)

@@ -54,3 +54,11 @@ def test_without_a_terminal_nobody_is_asked(line: Line, monkeypatch: pytest.Monk
     line("namespaces", "clear-backlog", "acme/shop")
     assert (line.code, line.asked) == (2, [])
     assert "there is no terminal to ask at; say --force" in line.err
+
+
+@pytest.mark.parametrize("of", ["topics unload orders", "namespaces unload acme/shop"])
+@pytest.mark.parametrize("destination", ["", " "])
+def test_a_move_to_an_empty_destination_is_no_unload(line: Line, of: str, destination: str) -> None:
+    line(*of.split(), "--destination", destination)
+    assert (line.code, line.asked) == (2, [])
+    assert "it is empty: name a broker as `brokers list` shows it" in line.err
