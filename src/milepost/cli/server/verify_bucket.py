@@ -76,10 +76,10 @@ async def checked(objects: Objects, url: str) -> Report:
     prefixes = [""]
     if whole.is_cluster:
         found = await audit.asked(objects, url, Get(CLUSTER))
-        assert isinstance(found, Found)
+        data = found.data if isinstance(found, Found) else b""  # deleted since it was listed
         if not any(key.startswith(audit.SHARDS) for key in whole.sizes):
-            ClusterDocument.decode(found.data)  # nothing else says that it is a bucket of Milepost
-        document = audit.decoded(ClusterDocument.decode, found.data, CLUSTER, report.problems)
+            ClusterDocument.decode(data)  # nothing else says that it is a bucket of Milepost
+        document = audit.decoded(ClusterDocument.decode, data, CLUSTER, report.problems)
         numbers = _shards_in(whole.sizes) if document is None else range(document.shards)
         prefixes = [shard_prefix(number) for number in numbers]
         registry = await audit.asked(objects, url, Get(audit.REGISTRY))

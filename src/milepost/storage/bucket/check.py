@@ -15,6 +15,7 @@ from milepost.clock import Clock
 from milepost.errors import BucketUnusable
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import (
+    FOREIGN_KEY,
     NO_CREDENTIALS,
     Absent,
     Create,
@@ -72,6 +73,7 @@ _REMEDIES: Final = {
     "ExpiredToken": _KEYS,
     "NoSuchBucket": _NAME,
     "ContainerNotFound": _NAME,
+    FOREIGN_KEY: "no other program may write below the prefix",
     "NotImplemented": "the store does not have what is needed: use one with conditional writes",
 }
 

@@ -27,6 +27,8 @@ _PAUSE_FIRST_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
 # The code of a request that was not made, for want of credentials.
 NO_CREDENTIALS: Final = "NoCredentials"
+# The code of a list that met a key which lists cannot tell, such as one with two slashes side by side.
+FOREIGN_KEY: Final = "ForeignKey"
 
 
 class Get(NamedTuple):

@@ -27,6 +27,7 @@ from milepost.storage.bucket.address import (
 )
 from milepost.storage.bucket.folder import FolderObjects
 from milepost.storage.bucket.objects import (
+    FOREIGN_KEY,
     NO_CREDENTIALS,
     Absent,
     Create,
@@ -64,6 +65,8 @@ _MESSAGE: Final = re.compile(r"<Message>([^<]+)</Message>")
 _DENIED: Final = ("401", "403")
 # Where a machine of a cloud asks for its role: that is tried where there are no credentials.
 _ROLES: Final = ("://169.254.169.254/", "://metadata.google.internal/")
+# What obstore says of a list with a key that it cannot tell. One that names it comes behind.
+_FOREIGN: Final = "Encountered object with invalid path: "
 # What stores say if the bucket itself is not there, where a request for one object would find it absent.
 _NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
@@ -149,6 +152,12 @@ def failed(error: BaseException, *, is_denied: bool = False) -> Failed:
     text = _text(error)
     if any(place in text for place in _ROLES):  # the store was not asked
         return Failed(reason_of(error), code=NO_CREDENTIALS)
+    if _FOREIGN in text:
+        return Failed(
+            f"{reason_of(error).partition(_FOREIGN)[2]}: it is another program's: delete it, for "
+            "nothing can be listed with it",
+            code=FOREIGN_KEY,
+        )
     status = _STATUS.search(text)
     is_denied = is_denied or (status is not None and status[1].startswith(_DENIED))
     return Failed(reason_of(error), is_denied=is_denied, code=code_of(error))

@@ -21,8 +21,8 @@ from milepost.errors import BucketUnusable
 from milepost.positions import IndexRanges
 from milepost.storage.bucket.chain import GROUP, encode_seal, group_key
 from milepost.storage.bucket.image import Image
-from milepost.storage.bucket.manifest import Manifest, Place
-from milepost.storage.bucket.objects import Failed, Objects
+from milepost.storage.bucket.manifest import Manifest, Place, first_manifest
+from milepost.storage.bucket.objects import Failed, Listed, Objects, Reply, Request, Scan
 from milepost.storage.bucket.start import open_bucket
 from milepost.storage.cluster.document import ClusterDocument, shard_prefix
 from milepost.storage.cluster.part import PartObjects
@@ -431,3 +431,19 @@ def test_a_bucket_that_a_broker_writes_to_meanwhile(tmp_path: Path) -> None:
         await broker.kill()
 
     asyncio.run(run())
+
+
+def test_a_document_that_a_list_shows_and_that_is_gone_is_damage() -> None:
+    class Lagging(MemoryBucket):
+        def apply(self, request: Request) -> Reply:
+            reply = super().apply(request)
+            if isinstance(reply, Listed) and isinstance(request, Scan) and not request.prefix:
+                return Listed([*reply.objects, ("cluster", 90)])
+            return reply
+
+    bucket = Lagging()
+    bucket.objects["registry"] = Content({}, []).encode()
+    bucket.objects["shards/0/manifest"] = first_manifest("c", "b", "00").encode()
+    report = asyncio.run(verify_bucket.checked(bucket, "memory://"))
+    assert len(report.all_problems) == 1
+    assert report.all_problems[0].startswith("cluster: 0 bytes that cannot be read: ")

@@ -15,7 +15,7 @@ from stage.s3 import S3Server
 
 from milepost.clock import SystemClock
 from milepost.errors import BucketUnusable
-from milepost.storage.bucket.check import probe, remedy, tried_out
+from milepost.storage.bucket.check import asked, probe, remedy, tried_out
 from milepost.storage.bucket.folder import FolderObjects
 from milepost.storage.bucket.objects import (
     Absent,
@@ -222,3 +222,22 @@ def test_an_object_that_is_deleted_while_a_folder_is_listed_is_left_out(
     monkeypatch.setattr(Path, "stat", stat)
     assert asyncio.run(objects.answer(Scan("board/"))) == Listed([("board/one", 1)])
     asyncio.run(objects.close())
+
+
+@pytest.mark.parametrize("key", ["board//x", "board/../x", "board/\x01"])
+def test_a_key_that_keeps_others_from_being_listed_is_named(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """No checkpoint is made and no shard claimed while it is there, and only a person can delete it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with S3Server() as store:
+        store.objects[f"b/p/{key}"] = b""
+        objects = open_objects("s3://b/p", endpoint=store.url, region="r")
+        reply = asyncio.run(objects.answer(Scan("board/")))
+        assert isinstance(reply, Failed)
+        assert f"p/{key}" in reply.reason
+        assert "it is another program's: delete it" in reply.reason
+        says = "delete it, for nothing can be listed with it; no other program may write below"
+        with pytest.raises(BucketUnusable, match=says):
+            asyncio.run(asked(objects, "s3://b/p", Scan("board/")))
