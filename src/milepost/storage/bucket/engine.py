@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from uuid import uuid4
 
-from milepost.errors import Fenced, PersistenceError
+from milepost.errors import BucketUnusable, Fenced, PersistenceError, UnknownFormat
 from milepost.storage.bucket import chain
 from milepost.storage.bucket.board import BEAT_S, Sign, board_key
 from milepost.storage.bucket.cache import CacheFiles
@@ -148,6 +148,13 @@ class BucketEngine(StorageEngine):
         ]
         if self._is_alone:
             self._tasks.append(self._loop.create_task(self._beat()))
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Without one of them the right to serve is not watched, or nothing is freed."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up("a task of the bucket has ended", error)
 
     # -- the journal -------------------------------------------------------------------------------
 
@@ -365,11 +372,17 @@ class BucketEngine(StorageEngine):
 
     async def prove_claim(self) -> None:
         found = await perform(self.objects, fetched(MANIFEST))
-        if found is None or Manifest.decode(found.data).epoch != self.epoch:
+        if found is None or not self._is_own(found.data):
             self.committer.stop()
             lost = Fenced("another broker has claimed it")
             self._give_up("the shard is lost", lost)
             raise lost
+
+    def _is_own(self, manifest: bytes) -> bool:
+        try:
+            return Manifest.decode(manifest).epoch == self.epoch
+        except (BucketUnusable, UnknownFormat):  # of a newer release, which has claimed the bucket
+            return False
 
     async def _give_back(self) -> None:
         if self._is_alone:

@@ -320,6 +320,45 @@ def test_an_owner_that_was_taken_over_cannot_prove_its_claim(tmp_path: Path) -> 
     on_loop(tmp_path, test)
 
 
+@pytest.mark.parametrize("manifest", [b'{"format": 2}', b"", None])
+def test_a_manifest_that_is_not_of_this_release_is_not_of_this_owner(
+    tmp_path: Path, manifest: bytes | None
+) -> None:
+    """A newer release has claimed the bucket, and this process may not serve on, nor hang."""
+
+    async def test(bench: Bench) -> None:
+        broker = await bench.broker()
+        if manifest is None:
+            del bench.bucket.objects["manifest"]
+        else:
+            bench.bucket.objects["manifest"] = manifest
+        with pytest.raises(Fenced, match="another broker has claimed it"):
+            await broker.engine.prove_claim()
+        assert broker.fatal != []
+
+    on_loop(tmp_path, test)
+
+
+def test_an_engine_that_cannot_watch_its_right_any_more_gives_up(tmp_path: Path) -> None:
+    """It would serve clients that another broker has, and nothing would say so."""
+
+    async def test(bench: Bench) -> None:
+        broker = await bench.broker()
+
+        def fault(request: Request) -> Failed | None:
+            if isinstance(request, Put) and request.key.startswith("board/"):
+                raise ValueError("a bug")
+            return None
+
+        bench.bucket.fault = fault
+        async with asyncio.timeout(20):
+            while not broker.fatal:
+                await asyncio.sleep(0.01)  # sleep: until the next beat
+        assert "a bug" in broker.fatal[0]
+
+    on_loop(tmp_path, test)
+
+
 def test_a_checkpoint_of_an_owner_that_was_taken_over_moves_nothing(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         first = await bench.broker()
