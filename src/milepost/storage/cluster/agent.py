@@ -145,6 +145,8 @@ class Agent:
         looking = asyncio.get_running_loop().create_task(self._look_after())
         try:
             while not self._member.has_left:
+                if looking.done():
+                    looking.result()  # raises: it ends with an error alone
                 await self._turn()
                 if not is_told and self._member.stands_by:
                     is_told = True

@@ -402,3 +402,21 @@ def test_a_broker_that_listens_elsewhere_than_it_says_finds_out_alone(
         await side.die()
 
     run_and_collect(play())
+
+
+def test_an_agent_that_looks_after_no_other_broker_any_more_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started again. Without that, brokers that die would be noticed seconds later, and none would be
+    told of addresses that are not reached."""
+
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        async def hail(notice: Notice, word: bytes) -> bool:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(one.agent, "_hail", hail)
+        await asyncio.wait([one.task], timeout=WAIT_S)
+        with pytest.raises(RuntimeError, match="a bug"):
+            one.task.result()
+
+    run(tmp_path, play)
