@@ -242,7 +242,8 @@ class Directory:
 
         def check(catalog: Catalog) -> None:
             doc = catalog.doc(NAMESPACES, str(name)) or {}
-            if doc.get(DELETION) != deletion:
+            is_marked = DELETED_BY in doc and doc.get(DELETION) == deletion
+            if deletion is not None and not is_marked:
                 raise ServiceNotReady(f"namespace {name} is in use again: delete it again")
             beside(catalog)
 

@@ -429,6 +429,28 @@ def test_a_deletion_whose_mark_the_next_owner_has_taken_back_is_given_up(tmp_pat
     run(tmp_path, play)
 
 
+def test_a_deletion_whose_mark_an_earlier_release_has_taken_back_is_given_up(
+    tmp_path: Path,
+) -> None:
+    """Brokers of both are in one cluster while it is upgraded; that one knows of one field only."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        directory = group.brokers[1].directory
+
+        async def take_over() -> None:
+            await directory.change_namespace(
+                SHOP, lambda doc: {key: doc[key] for key in doc if key != DELETED_BY}
+            )
+
+        behind_uses(group.brokers[1], take_over)
+        with pytest.raises(ServiceNotReady, match="acme/shop is in use again"):
+            await delete_namespace(group.brokers[0], SHOP)
+        assert directory.namespaces("acme") == ["acme/shop"]
+
+    run(tmp_path, play)
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_process_that_has_lost_its_shard_does_not_say_what_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
