@@ -96,9 +96,10 @@ class WatchedObjects:
         """By the name of the request, of those that were answered."""
         self.errors: Counter[str] = Counter()
         """By the name of the request."""
-        # Names of requests of which the last one failed. A bucket that can be read and not written has one
-        # failure, not one with each write and an end of it with each read.
-        self._failing: set[str] = set()
+        # Names of requests of which the last one failed, and whether they have been denied since: that does
+        # not mend itself. A bucket that can be read and not written has one failure, not one with each write
+        # and an end of it with each read.
+        self._failing: dict[str, bool] = {}
         self._reads = threading.Lock()
         self.read_failure: str | None = None
         """Why the last read of a part of an object failed; None if it did not."""
@@ -123,12 +124,13 @@ class WatchedObjects:
         name = type(request).__name__.lower()
         if isinstance(reply, Failed):
             self.errors[name] += 1
-            if name not in self._failing:
-                self._failing.add(name)
+            was_denied = self._failing.get(name)
+            if was_denied is None or (reply.is_denied and not was_denied):
+                self._failing[name] = reply.is_denied
                 logger.error("the bucket does not answer (%s): %s", name, reply.reason)
             return reply
         if name in self._failing:
-            self._failing.discard(name)
+            del self._failing[name]
             logger.warning("the bucket answers again (%s)", name)
         self.latencies.setdefault(name, Latency()).add(self._now() - began)
         if isinstance(reply, Done) and isinstance(request, Create | Replace | Put):

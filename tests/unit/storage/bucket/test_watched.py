@@ -80,6 +80,23 @@ def test_a_bucket_that_can_be_read_and_not_written_is_told_once(
     assert caplog.records[-1].message == "the bucket answers again (put)"
 
 
+def test_credentials_that_expire_while_the_store_is_away_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else the last word on it would be the failure that began, and mends itself."""
+    bucket, objects = watched()
+    failures = ["503", "cut", "403 ExpiredToken", "503", "403 ExpiredToken"]
+    for reason in failures:
+        bucket.fault = lambda request, reason=reason: Failed(  # type: ignore[misc]
+            reason, is_denied=reason.startswith("403")
+        )
+        asyncio.run(objects.answer(Put("k", b"")))
+    assert [one.message for one in caplog.records] == [
+        "the bucket does not answer (put): 503",
+        "the bucket does not answer (put): 403 ExpiredToken",
+    ]
+
+
 def test_reads_are_counted_and_their_failures_told_once(caplog: pytest.LogCaptureFixture) -> None:
     bucket = MemoryBucket()
     bucket.objects["pack/1"] = b"12345"
