@@ -193,17 +193,25 @@ class Workers:
     async def _tell(self) -> None:
         """A change of this worker is in the registry: the others read it."""
         told = await asyncio.gather(
-            *(
-                self.link.ask(number, "follow", {}, timeout_s=TELL_TIMEOUT_S)
-                for number in self.placement.others
-            ),
-            return_exceptions=True,
+            *(self._tell_one(number) for number in self.placement.others), return_exceptions=True
         )
         for failure in told:
             if isinstance(failure, MilepostError):  # it reads the change when it is there again
                 logger.info("not told of a change: %s", failure)
             elif isinstance(failure, BaseException):
                 raise failure
+
+    async def _tell_one(self, number: int) -> None:
+        """Tell a worker, or the next owner of its shard: that one may have read the registry before the
+        change. After so long it has looked by itself."""
+        for left in reversed(range(1 + int(1.5 * WATCH_S / GLANCE_S))):
+            try:
+                await self.link.ask(number, "follow", {}, timeout_s=TELL_TIMEOUT_S)
+                return
+            except ShardAway:
+                if not left:
+                    raise
+            await asyncio.sleep(GLANCE_S)
 
     async def _watch(self) -> None:
         while True:

@@ -545,3 +545,44 @@ def test_a_worker_that_was_not_told_finds_the_change_by_itself(
                 await asyncio.sleep(0.01)  # sleep: between two looks
 
     run(tmp_path, play)
+
+
+def test_a_change_is_in_force_at_the_next_owner_of_a_shard_that_was_on_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The former owner refuses to be told, and the next one has read the registry already."""
+    monkeypatch.setattr("milepost.broker.workers.workers.WATCH_S", 3600.0)
+
+    async def play(group: WorkerGroup) -> None:
+        workers = group.brokers[1].workers
+        assert workers is not None
+        workers.gate.is_open = False
+
+        async def open_again() -> None:
+            await asyncio.sleep(0.2)  # sleep: meanwhile the change is told
+            workers.gate.is_open = True
+
+        opening = asyncio.ensure_future(open_again())
+        await group.brokers[0].directory.create_tenant("acme", {})
+        assert group.brokers[1].directory.tenants() == group.brokers[0].directory.tenants()
+        await opening
+
+    run(tmp_path, play)
+
+
+def test_a_shard_without_an_owner_holds_a_change_up_no_longer_than_it_takes_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that comes by then has looked at the registry by itself."""
+    monkeypatch.setattr("milepost.broker.workers.workers.WATCH_S", 0.1)
+
+    async def play(group: WorkerGroup) -> None:
+        workers = group.brokers[1].workers
+        assert workers is not None
+        workers.gate.is_open = False
+        began = time.monotonic()
+        await group.brokers[0].directory.create_tenant("acme", {})
+        assert 0.1 <= time.monotonic() - began < 3.0
+        workers.gate.is_open = True
+
+    run(tmp_path, play)
