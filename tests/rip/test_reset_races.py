@@ -9,12 +9,11 @@ from stage.counts import campaign_count
 from stage.tests_on import BUCKET, TESTS_ON
 
 from milepost.broker import topic_loader
-from milepost.broker.subscription.held_deliveries import HeldDeliveries
 from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.facts import SeekFact
 from milepost.positions.ranges import IndexRanges
-from rip.race import first_caught, run_seed
+from rip.race import Race, run_races
 
 SEEDS = campaign_count("MILEPOST_RACES", 240, 20_000)
 BLOCKS = 8
@@ -23,11 +22,11 @@ BLOCKS = 8
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_interleaving_undoes_a_reset(block: int) -> None:
     """Promises 3 and 4; I1, I3, I4, I6, I15 to I18, R1, R2, R4 to R9."""
-    for seed in range(block, SEEDS, BLOCKS):
-        run_seed(seed)
+    run_races(Race, range(block, SEEDS, BLOCKS))
 
 
-# Mistakes, planted one at a time.
+# Mistakes, planted one at a time. One more is seen by no client: an ack does not say whether it is of a
+# delivery that is held back (tests/unit/broker/subscription/test_held_deliveries.py).
 
 
 def _plant_acks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,11 +37,6 @@ def _plant_acks(monkeypatch: pytest.MonkeyPatch) -> None:
         real(cursor, fact._replace(stale=IndexRanges()))
 
     monkeypatch.setattr(Cursor, "_begin_epoch", begin_epoch)
-
-
-def _plant_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ack of a delivery that nobody has got yet counts for it."""
-    monkeypatch.setattr(HeldDeliveries, "acked", lambda held, ranges: ranges)
 
 
 def _plant_epoch_on_messages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,29 +77,21 @@ def _plant_answer_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "seeds"),
+    "plant",
     [
-        (_plant_acks, range(50)),
-        (_plant_epoch_on_messages, range(50)),
+        _plant_acks,
+        _plant_epoch_on_messages,
         pytest.param(
             _plant_answer_from_memory,
-            range(50),
             marks=pytest.mark.skipif(
                 TESTS_ON == BUCKET,
                 reason="on a bucket the note of who has reset is a record behind the reset's own",
             ),
         ),
-        # These need more luck: they begin near a seed that has it.
-        (_plant_held, range(75, 300)),
-        (_plant_forgetful_restart, range(470, 1000)),
+        _plant_forgetful_restart,
     ],
 )
-def test_a_planted_mistake_is_caught(
-    monkeypatch: pytest.MonkeyPatch, plant: Any, seeds: range
-) -> None:
+def test_a_planted_mistake_is_caught(monkeypatch: pytest.MonkeyPatch, plant: Any) -> None:
     plant(monkeypatch)
-    assert first_caught(seeds) is not None, f"went unnoticed: {plant.__doc__}"
-
-
-def test_without_a_mistake_nothing_is_caught() -> None:
-    assert first_caught(range(3)) is None
+    with pytest.raises(AssertionError, match=r"Race \d+: \[Anomaly"):
+        run_races(Race, range(1000))

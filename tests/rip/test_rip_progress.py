@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from stage.overview import overview
-from stage.stage import Stage
+from stage.stage import TOPIC, Stage
 from stage.talk import SHARED
 
 from milepost.broker.monitoring.progress import Progress, progress_of
@@ -21,7 +21,7 @@ from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.subscription.subscription import Subscription
 from milepost.positions.spans import Span
 from rip.player import KINDS, MILEPOST, OFFICIAL, Player
-from rip.race import STEPS, VERBS, Race
+from rip.race import Race, run_races
 from rip.test_rip_reset import NAME, move_to, publish, subscription_of
 
 
@@ -78,20 +78,21 @@ def agree(subscription: Subscription, line: Progress) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_i15_to_i17_progress_is_what_counting_gives_at_any_moment(seed: int) -> None:
     """I15, I16, I17, and the acceptance by brute force: number by number, under load, with resets."""
-    race = Race(seed + 10_000)
+
+    class Counted(Race):
+        def _turn(self) -> None:
+            super()._turn()
+            self.clock.advance(pick.random())
+            topic = self.site.broker.topics.get(TOPIC)
+            if topic is not None and (
+                found := topic.subscriptions.get(self.dials.subscriptions[0])
+            ):
+                line = line_of(self.site, found)
+                with self.site.engine.here():
+                    agree(found, line)
+
     pick = Random(seed)
-    try:
-        race.publish()
-        race.come()
-        for _ in range(2 * STEPS):
-            getattr(race, pick.choices(list(VERBS), list(VERBS.values()))[0])()
-            race._happen()
-            race.stage.clock.advance(pick.random())
-            line = line_of(race.stage, race.subscription)
-            with race.stage.engine.here():
-                agree(race.subscription, line)
-    finally:
-        race.close()
+    run_races(Counted, [seed + 10_000])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -52,7 +52,10 @@ class Consumer:
         self.old: list[Held] = []
         """What it held before it was told to begin again, and some of what it has acked: its acks of that
         come too late, or twice."""
+        self.acks_old_cumulatively = False
         self.is_closed = False
+        self._is_behind = False
+        """What it hears next may have been sent long ago."""
         self.epoch = 0
         self.refused: set[int] = set()
         """Operations of the history that were answered with an error."""
@@ -107,6 +110,7 @@ class Consumer:
     def hear(self) -> None:
         came, self._inbox = self._inbox + self.client.take(), []
         self._take(came)
+        self._is_behind = not self.client.reads
 
     def _take(self, came: list[Any]) -> None:
         moves = [at for at, one in enumerate(came) if isinstance(one, pb.CommandSeek)]
@@ -143,8 +147,9 @@ class Consumer:
         if epoch > self.epoch:
             self.epoch = epoch
             self._begin_again()
-            self.history.note("leave", **self.group)
-            self.history.note("join", **self.group, mode="connection")
+            if not self._is_behind:
+                self.history.note("leave", **self.group)
+                self.history.note("join", **self.group, mode="connection")
         ask(self.client, pb.CommandSeek(consumer_id=0, request_id=0, consumer_epoch=epoch))
         self.flow(20)
 
@@ -223,7 +228,7 @@ class Consumer:
         cumulative = (
             txn is None
             and self.subscription in ("one", "spare")
-            and source is self.held
+            and (source is self.held or self.acks_old_cumulatively)
             and random.random() < 0.3
         )
         if held.size > 1 and random.random() < 0.6:  # a part of the batch

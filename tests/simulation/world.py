@@ -16,7 +16,7 @@ import hashlib
 import logging
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -54,11 +54,15 @@ HOUR_MS = 3_600_000
 
 
 class World:
+    members: Sequence[str] = MEMBERS
+    resets_max = 1
+    """How many resets may be under way at once."""
+
     def __init__(
         self, seed: int, files: MemoryFiles | None = None, steps: int | None = None
     ) -> None:
         self.random = Random(seed)
-        self.dials = dials = Dials.drawn(self.random, steps_of(seed) if steps is None else steps)
+        self.dials = dials = self._draw(steps_of(seed) if steps is None else steps)
         self.clock = ManualClock()
         self.history = EventHistory(clock=self.clock.monotonic)
         self.history.note("start")
@@ -83,6 +87,9 @@ class World:
         """By subscription, what consumers had received when the broker was killed."""
         self._disk_failed = False
         self._set_back_ms = 0
+
+    def _draw(self, steps: int) -> Dials:
+        return Dials.drawn(self.random, steps)
 
     def run(self) -> Verdict:
         try:
@@ -148,7 +155,7 @@ class World:
             producer.connect(self.site)
         for name in self.dials.subscriptions:
             # A member of a group that comes later begins where the group is.
-            for member in MEMBERS if name == BROADCAST else ("",):
+            for member in self._of_group(name):
                 self._come(name, member)
         self._turn()
         for _ in range(self.dials.stored):
@@ -187,12 +194,19 @@ class World:
             member = ""
             if name == BROADCAST:
                 taken = {one.name.partition(" ")[0] for one in there}
-                member = next(one for one in MEMBERS if one not in taken)
+                member = self._member_but(taken)
             self._come(name, member)
             if self.consumers[-1].old:
                 return
         if self.consumers:
             self.random.choice(self.consumers).flow(self.random.choice((1, 3, 20)))
+
+    def _member_but(self, taken: set[str]) -> str:
+        return next(one for one in self.members if one not in taken)
+
+    def _of_group(self, name: str) -> Sequence[str]:
+        """The members that the subscription has, if it is a group; or the one that nobody names."""
+        return self.members if name == BROADCAST else ("",)
 
     def _come(self, subscription: str, member: str = "") -> None:
         self._named += 1
@@ -261,13 +275,16 @@ class World:
     def _reset(self) -> None:
         topic = self.site.broker.topics.get(TOPIC)
         name = self.random.choice(self.dials.subscriptions)
-        if topic is None or name not in topic.subscriptions or self.resets:
+        if topic is None or name not in topic.subscriptions or len(self.resets) >= self.resets_max:
             return
         index = self.random.randint(topic.log.first_index, topic.visible_end)
-        names = [f"{name} {member}" for member in MEMBERS] if name == BROADCAST else [name]
+        self._named += 1
+        by = f"operator {self._named}"  # of two resets at once either may be the last
         asked = [
-            self.history.invoke("reset", topic=TOPIC, sub=one, by="operator", index=index)
-            for one in names
+            self.history.invoke(
+                "reset", topic=TOPIC, sub=f"{name} {one}".strip(), by=by, index=index
+            )
+            for one in self._of_group(name)
         ]
         work = reset(
             self.site.broker,
@@ -506,7 +523,7 @@ class World:
         consumers = [
             Consumer(self.site, name, f"{member or 'last'} of {name}", self.history)
             for name in self.dials.subscriptions
-            for member in (MEMBERS if name == BROADCAST else ("",))
+            for member in self._of_group(name)
         ]
         for last in consumers:
             last.flow(10_000)

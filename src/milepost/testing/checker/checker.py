@@ -32,7 +32,9 @@ class Checker:
         self._topics: dict[str, Messages] = {}
         self._subscriptions: dict[tuple[str, str], Subscription] = {}
         self._transactions = Transactions(self.verdict)
-        self._seeks: dict[int, Seek] = {}
+        self._groups: dict[tuple[str, str], list[Subscription]] = {}
+        """Broadcast groups, by topic and name: their members."""
+        self._seeks: dict[int, tuple[Subscription, Seek]] = {}
         self._life = 0
         """The broker that runs, or ran last, from 0."""
         self._life_lines = [0]
@@ -200,11 +202,12 @@ class Checker:
             subscription.ack_given(number, given, cumulative=cumulative)
 
     def _seek(self, line: int, event: Event) -> None:
-        self._seeks[event["n"]] = self._subscription(event).seek(line, event)
+        subscription = self._subscription(event)
+        self._seeks[event["n"]] = subscription, subscription.seek(line, event)
 
     def _seek_ended(self, line: int, event: Event) -> None:
-        asked = self._seeks.pop(event["n"])
-        self._subscription(event["invoked"]).seek_ended(line, event, asked)
+        subscription, asked = self._seeks.pop(event["n"])
+        subscription.seek_ended(line, event, asked)
 
     def _join(self, line: int, event: Event) -> None:
         self._subscription(event).join(line, event)
@@ -220,7 +223,20 @@ class Checker:
         self._subscription(event).release(event["by"], numbers)
 
     def _subscribe(self, line: int, event: Event) -> None:
-        self._subscription(event).start = event.get("at", 0)
+        subscription = self._subscription(event)
+        subscription.begin(event.get("at", 0))
+        if (group := event.get("group")) is not None:
+            members = self._groups.setdefault((event["topic"], group), [])
+            subscription.begin_with_slowest(line, members)
+            members.append(subscription)
+
+    def _unsubscribe(self, line: int, event: Event) -> None:
+        gone = self._subscriptions.pop((event["topic"], event["sub"]), None)
+        if gone is None:
+            raise ValueError(f"no line has told of {event['sub']}")
+        for members in self._groups.values():
+            if gone in members:
+                members.remove(gone)
 
     def _drained(self, line: int, event: Event) -> None:
         since = self._ended_line if event.get("again") else 0
@@ -273,6 +289,8 @@ class Checker:
             del self._topics[name]
             for key in [key for key in self._subscriptions if key[0] == name]:
                 del self._subscriptions[key]
+            for of_topic in [key for key in self._groups if key[0] == name]:
+                del self._groups[of_topic]
             self._bounds.pop(name, None)
 
     # -- looking -----------------------------------------------------------------------------------
@@ -340,6 +358,7 @@ _ENDED = {
 _OBSERVED = {
     "topic": Checker._declare,
     "subscribe": Checker._subscribe,
+    "unsubscribe": Checker._unsubscribe,
     "start": Checker._start,
     "kill": Checker._kill,
     "join": Checker._join,

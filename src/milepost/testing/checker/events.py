@@ -153,7 +153,8 @@ RESULTS: dict[str, Fields] = {
 
 OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
     "topic": ({"topic": _text}, {"deduplicated": _flag}),
-    "subscribe": (_OF_GROUP, {"at": _number}),
+    "subscribe": (_OF_GROUP, {"at": _number, "group": _text}),
+    "unsubscribe": (_OF_GROUP, {}),
     "start": ({}, {}),
     "kill": ({}, {}),
     "join": (

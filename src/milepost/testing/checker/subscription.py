@@ -55,6 +55,11 @@ class Subscription:
         self.verdict = verdict
         self.sessions: dict[str, Session] = {}
         self.start = 0
+        self._least = 0
+        """It begins here or behind; at `start` or before."""
+        self._slowest_of: list[Subscription] = []
+        """Of a new member of a group, until something is known of where it began: the others."""
+        self._began = 0
         self.active: tuple[str, int] | None = None
         # Lines, by message: the latest delivery and behind which line it was sent, the latest ack of any
         # kind, and of the latest ack that was answered its invocation, its answer and (plus one) the session.
@@ -73,6 +78,8 @@ class Subscription:
         self._up_to: list[int] = []
         self._up_to_acks: list[tuple[int, int, int]] = []
         self._up_to_asked = self._up_to_outside = self._up_to_inside = (-1, 0)
+        self._up_to_late: list[tuple[int, int, int]] = []
+        """Cumulative acks that were late when they were asked for: id, number of the message, line."""
         self._given: dict[int, Given] = {}
         self._given_up_to: dict[int, tuple[list[int], list[Given]]] = {}
         self._freed = Column()
@@ -101,6 +108,48 @@ class Subscription:
         if found is None:
             found = self.sessions[by] = Session(len(self.sessions))
         return found
+
+    # -- where it begins ---------------------------------------------------------------------------
+
+    def begin(self, at: int) -> None:
+        self.start = self._least = at
+
+    def begin_with_slowest(self, line: int, members: list[Subscription]) -> None:
+        """It is new in a broadcast group: it begins where the slowest of its members is."""
+        if members:
+            self._least = min(one._surely_at() for one in members)
+            self._slowest_of, self._began = members.copy(), line
+
+    def _settle_start(self) -> None:
+        """By now it has begun, at the latest where the slowest may be."""
+        members, self._slowest_of = self._slowest_of, []
+        if members:
+            self.start = min(one._perhaps_at() for one in members)
+
+    def _surely_at(self) -> int:
+        """An index below which everything is acked, whatever became of what has no answer."""
+        seeks = self._seeks
+        index = min([one.index for one in seeks], default=self._least)
+        if not any(one.answered for one in seeks):
+            index = min(index, self._least)
+        while True:
+            number = self.messages.by_index.get(index)
+            invoked = self._ack_invoked[number] if number >= 0 else 0
+            if invoked <= self._ready_since(index) or self._may_be_ready(index):
+                return index
+            index += 1
+
+    def _perhaps_at(self) -> int:
+        """The highest index below which everything may be acked."""
+        self._settle_start()
+        index = max([one.last for one in self._seeks], default=self.start)
+        if not any(one.answered for one in self._seeks):
+            index = max(index, self.start)
+        while (number := self.messages.by_index.get(index)) >= 0:
+            if not self.is_acked(number, self._moved(index)):
+                break
+            index += 1
+        return index
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -167,7 +216,10 @@ class Subscription:
             self._let_go(number)
         if cumulative:
             place = self._place(numbers[-1])
-            self._up_to_asked = max(self._up_to_asked[0], place), line
+            if self._delivered[numbers[-1]] and self._is_late(numbers[-1]):
+                self._up_to_late.append((place, numbers[-1], line))
+            else:
+                self._up_to_asked = max(self._up_to_asked[0], place), line
             if is_outside:
                 self._up_to_outside = max(self._up_to_outside[0], place), line
             else:
@@ -265,13 +317,14 @@ class Subscription:
             return
         asked.answered = asked.settled = line
         asked.last = max(event.get("last", 0), asked.last)
-        # Seeks of one consumer are obeyed in their order; those that were over are over.
+        # Seeks of one consumer are obeyed in their order; those that were over are over, and so are those
+        # without an answer whose broker had ended.
         self._seeks = [
             one
             for one in self._seeks
             if one is asked
             or (one.by == asked.by and one.invoked > asked.invoked)
-            or (one.by != asked.by and (not one.answered or one.answered > asked.invoked))
+            or (one.by != asked.by and (not one.settled or one.settled > asked.invoked))
         ]
         while self._targets and self._targets[-1] >= asked.index:
             self._targets.pop()
@@ -282,6 +335,7 @@ class Subscription:
         self._target_invoked.append(asked.invoked)
         self._up_to.clear()
         self._up_to_acks.clear()
+        self._up_to_late = [one for one in self._up_to_late if one[2] > asked.invoked]
         self._mark = None
         if asked.op == "seek":
             self.session(asked.by).begin_again(line)
@@ -302,6 +356,13 @@ class Subscription:
         index = self.messages.index_of(number)
         sent_after = session.sent_after(line, life_line)
         self._check_acks(line, session, number, index, sent_after)
+        if self._slowest_of:
+            self._settle_start()
+            if index >= 0 and not self._moves:
+                self.start = min(self.start, index)
+        if 0 <= index < self._least and not self._moves:
+            text = f"{self.name} began at index {index}, which every member of its group had acked"
+            self.verdict.add("redelivered-after-durable-ack", text, self._began, line)
         if index >= 0:
             self._check_seek(line, session, index, sent_after)
             session.awaits_first = False
@@ -424,9 +485,23 @@ class Subscription:
             since = self._ready_since(self.messages.index_of(number))
         if self._asked[number] > since:
             return True
-        place, asked = self._up_to_asked
         known = self.messages.places[number]
-        return asked > since and known is not None and known <= place
+        if known is None:
+            return False
+        return self._is_acked_up_to(known, since) or any(
+            known <= place and asked > since for place, _, asked in self._up_to_late
+        )
+
+    def _is_acked_up_to(self, known: int, since: int) -> bool:
+        """A cumulative ack behind the line may have counted that reached the id. One that was late did so
+        only if the broker had delivered its message anew."""
+        place, asked = self._up_to_asked
+        return (asked > since and known <= place) or any(
+            known <= place
+            and asked > since
+            and self._delivered[number] > self._moved(self.messages.index_of(number))
+            for place, number, asked in self._up_to_late
+        )
 
     def _is_acked_outside(self, number: int, freed: int) -> bool:
         """It was acked, or perhaps was, by more than a transaction which was aborted in the line `freed`."""
@@ -455,7 +530,8 @@ class Subscription:
     ) -> None:
         holders = self._holders.setdefault(key, {})
         for other in holders:
-            if other != by:
+            # Before a seek it was another's, and no client has to hear of that at once.
+            if other != by and not self._may_have_moved(sent_after):
                 held = next(one for one, of in self._held.items() if of == (key, other))
                 text = f"{other} still holds a message of key {key!r}, and {by} got another"
                 self.verdict.add("key-reorder", text, self._delivered[held], line)
@@ -524,6 +600,7 @@ class Subscription:
 
     def drained(self, line: int, since: int = 0) -> None:
         """Everything that is left was received: what was not delivered behind `since` never will be."""
+        self._settle_start()
         messages = self.messages
         missing = swallowed = 0
         evidence = swallowed_at = (0, 0)
@@ -558,19 +635,23 @@ class Subscription:
     def _may_be_acked(self, number: int) -> bool:
         """It was acked, or perhaps was. An ack that a consumer sent behind its own request to seek counts if
         the broker had delivered the message anew by then: an ack does not say of which delivery it is."""
-        moved = self._moved(self.messages.index_of(number))
-        return self.is_acked(number, moved if self._delivered[number] > moved else None)
+        index, known = self.messages.index_of(number), self.messages.places[number]
+        moved = self._moved(index)
+        since = moved if self._delivered[number] > moved else self._ready_since(index)
+        return self._asked[number] > since or (
+            known is not None and self._is_acked_up_to(known, since)
+        )
 
     def _acked_late(self, number: int, index: int) -> tuple[int, ...]:
         """The lines that show that the message was kept away by an ack of a delivery before a seek."""
-        moved = self._moved(index)
-        if not moved or self._delivered[number] > moved or self._asked[number] <= moved:
+        moved, known = self._moved(index), self.messages.places[number]
+        if not moved or self._delivered[number] > moved:
             return ()
-        place, asked = self._up_to_asked
-        known = self.messages.places[number]
-        if asked > moved and known is not None and known <= place:
+        late = [one[2] for one in self._up_to_late if known is not None and known <= one[0]]
+        asked = max([self._asked[number], *late])
+        if asked <= moved or (known is not None and self._is_acked_up_to(known, moved)):
             return ()  # acked by what came behind the seek, perhaps
-        return moved, self._asked[number]
+        return moved, asked
 
     def _must_come(self, number: int, index: int) -> bool:
         messages = self.messages

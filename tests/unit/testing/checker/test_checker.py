@@ -123,6 +123,87 @@ def test_an_ack_of_a_delivery_from_before_a_reset_moves_nothing() -> None:
     assert anomaly.lines == (8, 10, 12)
 
 
+def test_a_late_cumulative_ack_moves_nothing() -> None:
+    """Unless the broker had delivered its message anew by then, which is heard of later."""
+    group = {"topic": "t", "sub": "s"}
+    got = [
+        {**AGAIN, "message": name, "id": [1, at, -1], "index": at} for at, name in enumerate("ab")
+    ]
+    told = [
+        *small()[:4],
+        {"is": "invoke", "op": "publish", "n": 2, "topic": "t", "message": "b", "by": "p"},
+        {"is": "ok", "n": 2, "id": [1, 1, -1], "index": 1},
+        *got,
+        {"is": "invoke", "op": "reset", "n": 3, **group, "by": "operator", "index": 0},
+        {"is": "ok", "n": 3},
+        {"is": "invoke", "op": "ack", "n": 4, **group, "by": "c", "ids": [[1, 1, -1]], "cumulative": True},
+        {"is": "ok", "n": 4},
+    ]  # fmt: skip
+    drained = {"op": "drained", **group}
+    assert not verdict_on([*told, *got, drained]).anomalies
+    assert not verdict_on([*told, got[1], drained]).anomalies
+    assert [one.name for one in verdict_on([*told, drained]).anomalies] == ["reset-undone"] * 2
+
+
+def in_group(*events: int | str) -> list[str]:
+    """The anomalies behind the first messages of members a and b: a has acked two of three and b one. A
+    whole number is received by a new member c; `gone` says that b is forgotten before it."""
+    told: list[dict[str, Any]] = [{"history": 1}, {"op": "start"}]
+    for at in range(3):
+        publish = {"op": "publish", "n": at, "topic": "t", "message": f"m{at}", "by": "p"}
+        told += [{"is": "invoke", **publish}, {"is": "ok", "n": at, "id": [1, at, -1]}]
+
+    def received(by: str, at: int) -> dict[str, Any]:
+        group = {"topic": "t", "sub": by, "by": by}
+        return {"op": "receive", **group, "message": f"m{at}", "id": [1, at, -1], "index": at}
+
+    told += [{"op": "subscribe", "topic": "t", "sub": by, "group": "g"} for by in "ab"]
+    for by, count in (("a", 2), ("b", 1)):
+        group = {"topic": "t", "sub": by}
+        for at in range(3):
+            told.append(received(by, at))
+            if at < count:
+                ack = {"op": "ack", "n": 9, **group, "by": by, "messages": [f"m{at}"]}
+                told += [{"is": "invoke", **ack}, {"is": "ok", "n": 9}]
+    if "gone" in events:
+        told.append({"op": "unsubscribe", "topic": "t", "sub": "b"})
+    told.append({"op": "subscribe", "topic": "t", "sub": "c", "group": "g"})
+    told += [received("c", event) for event in events if isinstance(event, int)]
+    told.append({"op": "drained", "topic": "t", "sub": "c"})
+    return [anomaly.name for anomaly in verdict_on(told).anomalies]
+
+
+def test_a_new_member_begins_where_the_slowest_of_its_group_is() -> None:
+    assert not in_group(1, 2)
+    assert in_group(2) == ["stuck"]
+    assert in_group(0, 1, 2) == ["redelivered-after-durable-ack"]
+    assert not in_group("gone", 2)
+    assert in_group("gone", 1, 2) == ["redelivered-after-durable-ack"]
+
+
+def test_a_key_was_anothers_before_a_reset_that_a_consumer_heard_of_late() -> None:
+    events = [one for one in small() if one.get("n") != 2]
+    events[-1] |= {"key": "k"}
+    joins = {"op": "join", "topic": "t", "sub": "s", "by": "d", "mode": "connection"}
+    reset = {"op": "reset", "n": 3, "topic": "t", "sub": "s", "by": "operator", "index": 0}
+    late = AGAIN | {"by": "d", "key": "k"}
+    moved = [{"is": "invoke", **reset}, {"is": "ok", "n": 3}, events[-1]]
+    assert not verdict_on([*events[:2], joins, *events[2:], *moved, late]).anomalies
+    (anomaly,) = verdict_on([*events, *moved, joins, late]).anomalies
+    assert anomaly.name == "key-reorder"
+
+
+def test_a_reset_without_an_answer_is_over_behind_a_kill_and_another_one() -> None:
+    group = {"topic": "t", "sub": "s", "index": 0}
+    unknown = {"op": "reset", "n": 3, **group, "by": "one"}
+    later = {"op": "reset", "n": 4, **group, "by": "two", "index": 1}
+    events = small({"is": "invoke", **unknown}, {"is": "unknown", "n": 3})
+    between = [{"op": "kill"}, {"op": "start"}]
+    after = [{"is": "invoke", **later}, {"is": "ok", "n": 4}, AGAIN]
+    assert not verdict_on([*events, *after]).anomalies
+    assert verdict_on([*events, *between, *after]).found["reset-undone"] == 1
+
+
 def test_what_was_received_before_a_kill_and_not_acked_comes_again() -> None:
     events = [one for one in small() if one.get("n") != 2]
     drained = {"op": "drained", "topic": "t", "sub": "s", "again": True}
