@@ -6,17 +6,20 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from compat.bank_client import note_received, place_of
 from compat.broker_process import BrokerProcess
 from stage.counts import campaign_count
 
 import milepost
 from milepost.errors import InvalidTransactionStatus, MilepostError, Timeout
 from milepost.positions import TxnId
+from milepost.testing.checker import History, judge
 
 WORKERS = 3
 ROUNDS = campaign_count("MILEPOST_SHARED_ROUNDS", 2, 40)
@@ -49,63 +52,106 @@ def topics_of(broker: BrokerProcess, stem: str) -> list[str]:
 
 
 class Scene:
-    """In each topic one message before the transaction; in it each is acked, and another is sent."""
+    """In each topic one message before the transaction; in it each is acked, and another is sent. The one
+    checker judges what came of it."""
 
     def __init__(self, client: milepost.Client, topics: list[str]) -> None:
         self.client = client
         self.topics = topics
-        self.producers = [client.create_producer(topic) for topic in topics]
-        for producer in self.producers:
-            producer.send(b"before")
-        self.consumers = [self.subscribed(topic) for topic in topics]
+        self.history = History()
+        self.history.note("start")
+        self.producers = {topic: client.create_producer(topic) for topic in topics}
+        for topic in topics:
+            self._send(topic, "before")
+        self.consumers = {topic: self._subscribed(topic, "early") for topic in topics}
         self.txn = client.transaction(timeout=60)
-        for consumer in self.consumers:
-            message = consumer.receive(PATIENCE_MS)
-            assert message.data() == b"before"
+        for topic, consumer in self.consumers.items():
+            message = self.received(topic)
+            asked = self.history.invoke(
+                "ack", **self._group(topic, "early"), messages=["before"], txn="x"
+            )
             consumer.acknowledge(message, txn=self.txn)
-        for producer in self.producers:
-            producer.send(b"inside", txn=self.txn)
+            self.history.ok(asked)
+        for topic in topics:
+            self._send(topic, "inside", txn=self.txn)
 
-    def subscribed(self, topic: str) -> Any:
+    def _group(self, topic: str, by: str) -> dict[str, str]:
+        return {"topic": topic, "sub": "s", "by": by}
+
+    def _send(self, topic: str, name: str, **within: Any) -> None:
+        fields = {"txn": "x"} if within else {}
+        asked = self.history.invoke("publish", topic=topic, message=name, by="producer", **fields)
+        message_id = self.producers[topic].send(name.encode(), **within)
+        self.history.ok(asked, id=place_of(message_id))
+
+    def _subscribed(self, topic: str, by: str) -> Any:
+        self.history.note("join", **self._group(topic, by), mode="queue")
         return self.client.subscribe(topic, "s", initial_position=milepost.InitialPosition.Earliest)
 
-    def left(self) -> list[list[bytes]]:
-        """What consumers that come anew get, topic by topic."""
-        for consumer in self.consumers:
-            consumer.close()
-        found = []
-        for topic, producer in zip(self.topics, self.producers, strict=True):
-            producer.send(b"last")
-            consumer = self.subscribed(topic)
-            got: list[bytes] = []
-            while not got or got[-1] != b"last":
-                got.append(consumer.receive(PATIENCE_MS).data())
-            consumer.close()
-            found.append(got)
-        return found
+    def received(self, topic: str, by: str = "early", patience_ms: int = PATIENCE_MS) -> Any:
+        message = self.consumers[topic].receive(patience_ms)
+        note_received(self.history, topic, message, sub="s", by=by)
+        return message
 
+    def end(self, op: str) -> None:
+        asked = self.history.invoke(op, txn="x")
+        try:
+            getattr(self.txn, op)()
+        except MilepostError:
+            self.history.unknown(asked)
+            raise
+        self.history.ok(asked)
 
-COMMITTED = [[b"inside", b"last"]] * WORKERS
-ABORTED = [[b"before", b"last"]] * WORKERS
+    def try_to_commit(self) -> None:
+        with suppress(MilepostError):
+            self.end("commit")
+
+    def judge(self) -> None:
+        """What is there, and what consumers get that come anew."""
+        for topic in self.topics:
+            self.consumers[topic].close()
+            self._send(topic, "last")
+            self._scan(topic)
+        for topic in self.topics:
+            self.consumers[topic] = self._subscribed(topic, "late")
+            while self.received(topic, "late").data() != b"last":
+                pass
+            self.consumers[topic].close()
+            self.history.note("drained", topic=topic, sub="s")
+        assert not judge(self.history.lines()).anomalies, "".join(self.history.lines())
+
+    def _scan(self, topic: str) -> None:
+        """Up to the last message: it is seen when the transaction has ended."""
+        reader = self.client.create_reader(topic, milepost.MessageId.earliest)
+        self.history.note("scan", topic=topic)
+        name = ""
+        while name != "last":
+            message = reader.read_next(PATIENCE_MS)
+            name = message.data().decode()
+            self.history.note(
+                "stored", topic=topic, message=name, id=place_of(message.message_id())
+            )
+        self.history.note("scanned", topic=topic)
+        reader.close()
 
 
 def test_nothing_of_it_counts_before_its_end(
     broker: BrokerProcess, client: milepost.Client
 ) -> None:
     scene = Scene(client, topics_of(broker, "open"))
-    for consumer in scene.consumers:
+    for topic in scene.topics:
         with pytest.raises(Timeout):
-            consumer.receive(100)
-    scene.txn.commit()
-    for consumer in scene.consumers:
-        assert consumer.receive(PATIENCE_MS).data() == b"inside"
-    assert scene.left() == COMMITTED
+            scene.received(topic, patience_ms=100)
+    scene.end("commit")
+    for topic in scene.topics:
+        scene.received(topic)
+    scene.judge()
 
 
 def test_an_abort_takes_all_of_it_back(broker: BrokerProcess, client: milepost.Client) -> None:
     scene = Scene(client, topics_of(broker, "aborted"))
-    scene.txn.abort()
-    assert scene.left() == ABORTED
+    scene.end("abort")
+    scene.judge()
 
 
 def test_each_worker_has_a_coordinator(broker: BrokerProcess, client: milepost.Client) -> None:
@@ -147,19 +193,22 @@ def _participant(scene: Scene) -> int:
     return (_coordinator(scene) + 1) % WORKERS
 
 
-@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
 @pytest.mark.parametrize("victim", [_coordinator, _participant], ids=["coordinator", "participant"])
 def test_a_worker_is_killed_before_the_end(
     broker: BrokerProcess,
     client: milepost.Client,
     victim: Callable[[Scene], int],
-    commits: bool,
+    end: str,
 ) -> None:
-    scene = Scene(client, topics_of(broker, f"before-{victim.__name__}-{commits}"))
+    scene = Scene(client, topics_of(broker, f"before-{victim.__name__}-{end}"))
     number = victim(scene)
-    broker.await_worker(number, broker.kill_worker(number))
-    scene.txn.commit() if commits else scene.txn.abort()
-    assert scene.left() == (COMMITTED if commits else ABORTED)
+    scene.history.note("kill")
+    killed = broker.kill_worker(number)
+    scene.history.note("start")
+    broker.await_worker(number, killed)
+    scene.end(end)
+    scene.judge()
 
 
 def test_everything_is_killed_at_the_moment_of_the_end(tmp_path: Path) -> None:
@@ -169,24 +218,14 @@ def test_everything_is_killed_at_the_moment_of_the_end(tmp_path: Path) -> None:
         for round_number in range(ROUNDS):
             with milepost.Client(broker.url, operation_timeout_seconds=60) as client:
                 scene = Scene(client, topics_of(broker, f"moment-{round_number}"))
-                ended: list[BaseException | None] = []
-                asking = threading.Thread(target=_commit, args=(scene, ended))
+                asking = threading.Thread(target=scene.try_to_commit)
                 asking.start()
                 time.sleep(draw.uniform(0, 0.02))  # sleep: another moment each time
+                scene.history.note("kill")
                 broker.kill()
+                scene.history.note("start")
                 broker.start()
                 asking.join(90)
                 assert not asking.is_alive()
-                left = scene.left()
-            assert left in (COMMITTED, ABORTED), left
-            assert left == COMMITTED or ended != [None]
+                scene.judge()
         assert not broker.complaints()
-
-
-def _commit(scene: Scene, ended: list[BaseException | None]) -> None:
-    try:
-        scene.txn.commit()
-    except MilepostError as error:
-        ended.append(error)
-    else:
-        ended.append(None)

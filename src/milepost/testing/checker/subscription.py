@@ -101,6 +101,7 @@ class Subscription:
         self._moves: list[Seek] = []
         """Every seek that may have moved the cursor, ever."""
         self._mark: tuple[int, int] | None = None
+        self._drained = 0
         self.undone: list[Undone] = []
 
     def session(self, by: str) -> Session:
@@ -601,6 +602,7 @@ class Subscription:
     def drained(self, line: int, since: int = 0) -> None:
         """Everything that is left was received: what was not delivered behind `since` never will be."""
         self._settle_start()
+        self._drained = line
         messages = self.messages
         missing = swallowed = 0
         evidence = swallowed_at = (0, 0)
@@ -641,6 +643,15 @@ class Subscription:
         return self._asked[number] > since or (
             known is not None and self._is_acked_up_to(known, since)
         )
+
+    def kept_away(self, number: int, freed: int) -> int:
+        """The line where everything was drained and the message had not come again, though the transaction
+        that acked it was not committed in the line `freed`; 0 if it came, or need not."""
+        came = max(self._delivered[number], self._moved(self.messages.index_of(number))) > freed
+        is_needed = self._must_come(number, self.messages.index_of(number))
+        if came or not is_needed or self._is_acked_outside(number, freed):
+            return 0
+        return self._drained if self._drained > freed else 0
 
     def _acked_late(self, number: int, index: int) -> tuple[int, ...]:
         """The lines that show that the message was kept away by an ack of a delivery before a seek."""

@@ -101,6 +101,15 @@ class Transactions:
         else:
             self._commit(one, line)
 
+    def _check_not_committed(self, one: Transaction) -> None:
+        """Nothing of it is there: none of its acks may count."""
+        for ack in one.acks:
+            for number in ack.numbers:
+                if drained := ack.subscription.kept_away(number, one.commit_asked):
+                    text = f"{one.name} was not committed, and {ack.subscription.name} never got again "
+                    text += ack.subscription.messages.name_of(number)
+                    self.verdict.add("aborted-ack", text, ack.invoked, drained)
+
     def finish(self) -> None:
         """All or nothing, as the last scans of its topics show."""
         for one in self._all.values():
@@ -120,6 +129,8 @@ class Transactions:
             if absent and there:
                 text = f"{len(there)} messages of {one.name} are there, {len(absent)} are not"
                 self.verdict.add("torn-transaction", text, one.commit_asked, there[0], absent[0])
-            elif absent and one.is_answered:
+            elif absent and not one.is_answered:
+                self._check_not_committed(one)
+            elif absent:
                 text = f"nothing is there of {one.name}"
                 self.verdict.add("lost", text, absent[0], one.committed)

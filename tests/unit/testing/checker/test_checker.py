@@ -260,6 +260,33 @@ def test_a_cumulative_ack_may_leave_what_its_sender_was_not_shown() -> None:
     assert found.found["redelivered-after-durable-ack"] == 1
 
 
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_transaction_that_may_be_committed_counts_in_all_or_nothing(
+    there: bool, again: bool
+) -> None:
+    """Its message shows whether it was, and its ack must agree."""
+    events = small()
+    events[5] |= {"txn": "x"}
+    publish = {"op": "publish", "n": 3, "topic": "u", "message": "b", "by": "p", "txn": "x"}
+    events += [
+        {"is": "invoke", **publish},
+        {"is": "ok", "n": 3, "id": [2, 0, -1]},
+        {"is": "invoke", "op": "commit", "n": 4, "txn": "x"},
+        {"is": "unknown", "n": 4},
+        {"op": "kill"},
+        {"op": "start"},
+        {"op": "scan", "topic": "u"},
+        *[{"op": "stored", "topic": "u", "message": "b", "id": [2, 0, -1]}] * there,
+        {"op": "scanned", "topic": "u"},
+        *[AGAIN] * again,
+        {"op": "drained", "topic": "t", "sub": "s"},
+    ]
+    names = [anomaly.name for anomaly in verdict_on(events).anomalies]
+    wrong = "redelivered-after-durable-ack" if there else "aborted-ack"
+    assert names == [wrong] * (there is again)
+
+
 def test_behind_a_seek_no_consumer_holds_a_key() -> None:
     events = [one for one in small() if one.get("n") != 2]
     events[-1] |= {"key": "k"}
