@@ -1,9 +1,10 @@
 """The checker: what was promised, what a store holds now, and what is wrong between the two.
 
 `History` notes what a workload asked for and what it was told; `State` is what a reopened store gives
-back; `check` compares them and names every anomaly. It judges from outside: it knows payloads,
-positions, indexes and facts, and nothing of journals, ledgers or checkpoints. Crash images, failing
-disks, damage and killed processes all use this one.
+back. Both make one history of messages, which `milepost.testing.checker` judges; `check` adds what that
+has no words for: which topics and states there are, the facts of a state, times, and that nothing is there
+behind what the journal lost. It judges from outside and knows nothing of journals, ledgers or checkpoints.
+Crash images, failing disks, damage and killed processes all use this one.
 
     history = History()
     ticket = history.publish("orders", b"a", count=3)       # before it is sent
@@ -23,14 +24,17 @@ is stored next of that state has it too. So the facts that are there are the fir
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from milepost.errors import IndexNotFound
 from milepost.positions.ids import Position
 from milepost.storage.ledgers.log import Log
+from milepost.testing.checker import EventHistory, judge_events
 
 Event = tuple[Any, ...]
 
@@ -101,8 +105,6 @@ class StateHistory:
 class TopicHistory:
     publishes: list[Publish] = field(default_factory=list)
     states: dict[str, StateHistory] = field(default_factory=dict)
-    trim_asked: int = 0
-    trimmed: int = 0
     exists: bool = False
     deletion_asked: bool = False
     deleted: bool = False
@@ -115,6 +117,13 @@ class History:
         # Did the disk ever say no? Then what is open may be lost already, and later ones stored.
         self._has_refusals = False
         self.record = record
+        self.log = EventHistory(clock=lambda: 0.0)
+        """What the one checker judges: messages, trims, deletions and deaths of the process."""
+        self.log.note("start")
+        self._publishing: dict[int, tuple[str, int]] = {}
+        """By ticket: topic, and number of the operation that has no outcome yet."""
+        self.deleting: dict[str, int] = {}
+        self._trims: dict[str, int] = {}
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -133,6 +142,7 @@ class History:
         """A topic, or a state of one, is to be made."""
         self._note("create", topic, state)
         if state is None:
+            self._end_deletion(topic)
             self.topics[topic] = TopicHistory()
         else:
             self.topics[topic].states[state] = StateHistory()
@@ -144,10 +154,13 @@ class History:
 
     def delete(self, topic: str) -> None:
         self._note("delete", topic)
+        if topic not in self.deleting:
+            self.deleting[topic] = self.log.invoke("delete", topic=topic)
         self.topics[topic].deletion_asked = True
 
     def deleted(self, topic: str) -> None:
         self._note("deleted", topic)
+        self._end_deletion(topic)
         self.topics[topic].deleted = True
 
     def delete_state(self, topic: str, state: str) -> None:
@@ -159,7 +172,11 @@ class History:
 
     def publish(self, topic: str, payload: bytes, count: int) -> int:
         self._note("publish", topic, payload, count)
-        return self._add(Publish(payload, count), self.topics[topic].publishes)
+        ticket = self._add(Publish(payload, count), self.topics[topic].publishes)
+        name = name_of(payload, count)
+        asked = self.log.invoke("publish", topic=topic, message=name, by="producer")
+        self._publishing[ticket] = topic, asked
+        return ticket
 
     def stored(self, ticket: int, position: Position, first_index: int) -> None:
         self._note("stored", ticket, position, first_index)
@@ -168,28 +185,42 @@ class History:
         publish.fate = Fate.STORED
         publish.position = Position(*position)
         publish.first_index = first_index
+        id_, index = [*position, -1], first_index + publish.count - 1
+        self._end_publish(ticket, self.log.ok, id=id_, index=index)
+
+    def _end_publish(self, ticket: int, tell: Callable[..., None], **fields: Any) -> None:
+        if (open_one := self._publishing.pop(ticket, None)) is not None:
+            tell(open_one[1], **fields)
+
+    def _end_deletion(self, topic: str) -> None:
+        """It has happened: what was on its way to the topic is gone with it."""
+        if topic in self.deleting:
+            for ticket in [one for one, (of, _) in self._publishing.items() if of == topic]:
+                self._end_publish(ticket, self.log.unknown)
+            self.log.ok(self.deleting.pop(topic))
 
     def refused(self, ticket: int) -> None:
         self._note("refused", ticket)
         self._has_refusals = True
         self._tickets[ticket].fate = Fate.REFUSED
+        self._end_publish(ticket, self.log.fail)
 
     def unknown(self, ticket: int) -> None:
         self._note("unknown", ticket)
         self._has_refusals = True
         self._tickets[ticket].fate = Fate.UNKNOWN
+        self._end_publish(ticket, self.log.unknown)
 
     def trim(self, topic: str, before_index: int) -> None:
         """From now on everything before the index may be gone."""
         self._note("trim", topic, before_index)
-        of = self.topics[topic]
-        of.trim_asked = max(of.trim_asked, before_index)
+        asked = self.log.invoke("trim", topic=topic, index=before_index, policy="the test's")
+        self._trims[topic] = asked
 
     def trimmed(self, topic: str, first_index: int) -> None:
         """Everything before the index is gone for good."""
         self._note("trimmed", topic, first_index)
-        of = self.topics[topic]
-        of.trimmed = max(of.trimmed, first_index)
+        self.log.ok(self._trims.pop(topic), first=first_index)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -211,6 +242,18 @@ class History:
     def settle(self, state: State) -> None:
         """The process died and came back: what was open is decided by what is there now."""
         self._note("settle", state)
+        for ticket in list(self._publishing):
+            self._end_publish(ticket, self.log.unknown)
+        for name in list(self.deleting):
+            if name in state.logs:
+                self.log.fail(self.deleting.pop(name))
+            else:
+                self._end_deletion(name)
+        self._trims.clear()
+        self.log.note("kill")
+        self.log.note("start")
+        for name, log in state.logs.items():
+            self.log.events += scan_of(name, log)
         for name, of in list(self.topics.items()):
             log = state.logs.get(name)
             if log is None and not of.exists:
@@ -225,7 +268,6 @@ class History:
                     if item := seen.get(publish.payload):
                         publish.fate = Fate.STORED
                         publish.position, publish.first_index = item.position, item.first_index
-            of.trimmed = max(of.trimmed, log.first_index)
             for key in list(of.states):
                 if not of.states[key].exists and (name, key) not in state.facts:
                     del of.states[key]
@@ -264,7 +306,7 @@ def read_log(log: Log) -> LogState:
 
 def check(history: History, state: State) -> list[Problem]:
     """Every promise of the history that the state breaks."""
-    problems: list[Problem] = []
+    problems = list(_check_messages(history, state))
     for name, of in history.topics.items():
         log = state.logs.get(name)
         if log is None:
@@ -273,8 +315,7 @@ def check(history: History, state: State) -> list[Problem]:
             continue
         if of.deleted:
             problems.append(Problem("undead", name, "it was deleted and is there"))
-        # A deletion that was only asked for has happened wholly or not at all.
-        found = _check_log(of, log, in_order=not history._has_refusals)
+        found = _check_order(of, log, in_order=not history._has_refusals)
         problems += [Problem(kind, name, text) for kind, text in found]
         for key, known in of.states.items():
             there = state.facts.get((name, key))
@@ -289,66 +330,51 @@ def check(history: History, state: State) -> list[Problem]:
     return problems
 
 
-def _check_log(of: TopicHistory, log: LogState, *, in_order: bool) -> Iterable[tuple[str, str]]:
-    yield from _check_density(log)
-    order = {publish.payload: number for number, publish in enumerate(of.publishes)}
-    seen: dict[bytes, Item] = {}
-    newest = -1
+def name_of(payload: bytes, count: int) -> str:
+    """In a history: an entry that comes back with another count is another one."""
+    return f"{payload[:40].decode('latin-1')} {zlib.crc32(payload):08x} x{count}"
+
+
+def scan_of(topic: str, log: LogState) -> Iterator[dict[str, Any]]:
+    """Everything that is stored, as events: an entry is a message with the index of its last one."""
+    yield {"op": "scan", "topic": topic, "first": log.first_index}
     for item in log.items:
-        number = order.get(item.payload)
-        if number is None:
-            yield "phantom", f"{item.payload[:40]!r} at {item.position} was never published"
-            continue
-        if item.payload in seen:
-            yield "duplicate", f"{item.payload[:40]!r} at {seen[item.payload].position} and again"
-        seen[item.payload] = item
-        publish = of.publishes[number]
-        if publish.fate in (Fate.REFUSED, Fate.LOST):
-            yield "aborted-read", f"{item.payload[:40]!r} was {publish.fate.value} and is there"
-        if number < newest:
-            yield "reordered", f"{item.payload[:40]!r} comes behind what was published later"
-        newest = max(newest, number)
-        if item.count != publish.count:
-            yield "inconsistent-position", f"{item} has not the {publish.count} messages sent"
-        if publish.fate is Fate.STORED and (item.position, item.first_index) != (
-            publish.position,
-            publish.first_index,
-        ):
-            yield "inconsistent-position", f"{item} moved from {publish}"
-    yield from _check_presence(of, log, seen, newest if in_order else -1)
+        last_index = item.first_index + item.count - 1
+        if item.count > 1:
+            yield {"op": "fill", "topic": topic, "from": item.first_index, "to": last_index}
+        name, id_ = name_of(item.payload, item.count), [*item.position, -1]
+        yield {"op": "stored", "topic": topic, "message": name, "id": id_, "index": last_index}
+    yield {"op": "scanned", "topic": topic, "end": log.end_index}
 
 
-def _check_density(log: LogState) -> Iterable[tuple[str, str]]:
-    index = log.first_index
-    for before, item in zip([None, *log.items], log.items, strict=False):
-        if item.first_index != index:
-            kind = "hole" if item.first_index > index else "reused-index"
-            yield kind, f"{item} where index {index} was expected"
-        index = item.first_index + item.count
-        if before and before.position >= item.position:
-            yield "inconsistent-position", f"{item} behind {before}"
-        if before and before.timestamp_ms > item.timestamp_ms:
+def _check_messages(history: History, state: State) -> Iterator[Problem]:
+    """What `milepost.testing.checker` says of them."""
+    events = history.log.events.copy()
+    for name, log in state.logs.items():
+        of = history.topics.get(name)
+        if of is not None and not of.deleted:
+            # A deletion that was only asked for has happened wholly or not at all.
+            if name in history.deleting:
+                events.append({"is": "fail", "n": history.deleting[name]})
+            events += scan_of(name, log)
+    for anomaly in judge_events(events).anomalies:
+        yield Problem(anomaly.name, "", anomaly.text)
+
+
+def _check_order(of: TopicHistory, log: LogState, *, in_order: bool) -> Iterable[tuple[str, str]]:
+    """What the order of the journal says besides: times do not go back, and what was asked for and not
+    answered is there if anything is that was asked for later."""
+    for before, item in pairwise(log.items):
+        if before.timestamp_ms > item.timestamp_ms:
             yield "time-went-back", f"{item} behind {before}"
-    if index != log.end_index:
-        yield "hole", f"the last message ends at {index}, the log at {log.end_index}"
-
-
-def _check_presence(
-    of: TopicHistory, log: LogState, seen: dict[bytes, Item], newest: int
-) -> Iterable[tuple[str, str]]:
-    if log.first_index > of.trim_asked:
-        yield "lost", f"begins at {log.first_index}, trimmed was up to {of.trim_asked}"
-    if log.first_index < of.trimmed:
-        yield "untrimmed", f"begins at {log.first_index}, trimmed was up to {of.trimmed}"
-    for number, publish in enumerate(of.publishes):
+    if not in_order or log.first_index:
+        return
+    seen = {item.payload for item in log.items}
+    is_behind = False
+    for publish in reversed(of.publishes):
         if publish.payload in seen:
-            continue
-        if publish.fate is Fate.STORED:
-            if publish.first_index + publish.count > log.first_index:
-                where = "middle" if number < newest else "postfix"
-                yield "lost", f"{publish} had a receipt ({where} of the log)"
-        elif publish.fate is Fate.OPEN and number < newest and not log.first_index:
-            # The journal is in order: what was sent later is there only if this is.
+            is_behind = True
+        elif is_behind and publish.fate is Fate.OPEN:
             yield "hole", f"{publish} is not there, what was published behind it is"
 
 

@@ -372,6 +372,7 @@ class Messages:
         if scan.first is not None and first < self.first:
             text = f"{self.topic} begins at {first} and began at {self.first} before"
             self.verdict.add("regressed", text, scan.line)
+        self.first = max(self.first, first)
         for number in range(len(self.fates)):
             if self.stored[number] < scan.line:
                 self._absent(number, scan, line, life)
@@ -383,9 +384,12 @@ class Messages:
 
     def _absent(self, number: int, scan: Scan, line: int, life: int) -> None:
         fate = self.fates[number]
-        if fate == UNKNOWN and self.life_ended[number] <= life:
+        was_there = self.stored[number]
+        if fate == UNKNOWN and self.life_ended[number] <= life and not was_there:
             self.fates[number] = GONE
-        if fate != OK or number in self.transactions or self.is_deleting:
+        if not was_there and fate != OK:
+            return
+        if number in self.transactions or self.is_deleting:
             return
         if self.is_trimmed(number):
             return
@@ -396,8 +400,9 @@ class Messages:
             where = "prefix"
         else:
             where = "middle" if place < scan.last_place else "postfix"
-        text = f"{self.name_of(number)} had its receipt ({where} of the topic)"
-        self.verdict.add("lost", text, self.answered[number], line)
+        shown = "had its receipt" if fate == OK else "was there before"
+        text = f"{self.name_of(number)} {shown} ({where} of the topic)"
+        self.verdict.add("lost", text, self.answered[number] or was_there, line)
 
     def is_trimmed(self, number: int) -> bool:
         """It lay before what the last scan found first, and trims had been asked for."""

@@ -377,6 +377,36 @@ def test_what_was_gone_behind_a_kill_does_not_come_back() -> None:
     assert not verdict_on(small(*lost[:4], seen)).anomalies
 
 
+def test_what_a_scan_has_found_stays_though_its_producer_was_not_answered() -> None:
+    lost = [
+        {"is": "invoke", "op": "publish", "n": 3, "topic": "t", "message": "b", "by": "p"},
+        {"is": "unknown", "n": 3},
+    ]
+    scan = [
+        {"op": "scan", "topic": "t"},
+        {"op": "stored", "topic": "t", "message": "a", "id": [1, 0, -1]},
+        {"op": "stored", "topic": "t", "message": "b", "id": [1, 1, -1]},
+        {"op": "scanned", "topic": "t"},
+    ]
+    killed = [{"op": "kill"}, {"op": "start"}]
+    assert not verdict_on(small(*lost, *scan, *killed, *scan)).anomalies
+    (anomaly,) = verdict_on(small(*lost, *scan, *killed, *scan[:2], scan[3])).anomalies
+    assert anomaly.name == "lost"
+    assert anomaly.lines == (12, 18)
+
+
+def test_what_a_scan_has_found_trimmed_does_not_come_back() -> None:
+    trim = {"is": "invoke", "op": "trim", "n": 3, "topic": "t", "index": 1, "policy": "age"}
+    gone = [{"op": "scan", "topic": "t", "first": 1}, {"op": "scanned", "topic": "t", "end": 1}]
+    there = [
+        {"op": "scan", "topic": "t", "first": 0},
+        {"op": "stored", "topic": "t", "message": "a", "id": [1, 0, -1], "index": 0},
+        {"op": "scanned", "topic": "t", "end": 1},
+    ]
+    assert not verdict_on(small(trim, *there, *gone)).anomalies
+    assert verdict_on(small(trim, *gone, *there)).found == {"regressed": 1}
+
+
 # -- the command -------------------------------------------------------------------------------------
 
 
