@@ -6,6 +6,7 @@ and certificate, all its own checks included. Only the listener is another.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, NamedTuple
 
@@ -83,7 +84,7 @@ def document_of(scope: Scope) -> Doc:
 def scope_of(document: Doc) -> Scope:
     return {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": document["method"],
         "scheme": document["scheme"],
@@ -107,7 +108,11 @@ async def answer_of(app: ASGIApp, scope: Scope, body: bytes) -> Answer:
     status, headers, parts = 500, list[tuple[str, str]](), list[bytes]()
 
     async def receive() -> Message:
-        return waiting.pop() if waiting else {"type": "http.disconnect"}
+        if not waiting:
+            # The worker that asks stays. If it were said to be gone, the framework would cut an answer that
+            # comes in pieces at the first rest between two of them.
+            await asyncio.get_running_loop().create_future()
+        return waiting.pop()
 
     async def send(message: Message) -> None:
         nonlocal status
