@@ -531,13 +531,17 @@ class Broker:
             for one in news:
                 one.topic.being_made.discard(one.name)
         made = [
-            topic_loader.open_subscription(self, one.topic, row, first, made=one.cursor)
+            self.open_made(one, row, first)
             for one, row, first in zip(news, rows, stored, strict=True)
             if not one.topic.is_closed  # else the next opening finds the subscription there
         ]
         for one in news:
             one.topic.check_open()
         return made
+
+    def open_made(self, new: NewSubscription, row: StateRow, first: Snapshot) -> Subscription:
+        """Open one that was made just now, on its open topic."""
+        return topic_loader.open_subscription(self, new.topic, row, first, made=new.cursor)
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from uuid import uuid4
 
@@ -112,6 +113,8 @@ class Directory:
             return
         partitions = self.partitions(name.base)
         if partitions is not None and name.partition >= partitions:
+            if self._being_grown[str(name.base)] and str(name) in self._rows:
+                return  # a topic of its own, which is to be one of them in a moment
             raise TopicNotFound(
                 f"{name.base} has {partitions} partitions, no partition {name.partition}"
             )
@@ -396,7 +399,7 @@ class Directory:
         self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
     ) -> None:
         self.check_namespace(name)
-        self._check_count(name, partitions)
+        self.check_count(name, partitions)
         if name.partition >= 0:
             raise InvalidInput(f"{name} is a partition itself")
         if str(name) in self._rows or str(name) in self._being_made:
@@ -419,7 +422,7 @@ class Directory:
         if str(name) not in self._partitioned:
             raise AlreadyExists(f"topic {name} is not partitioned")
         self._check_not_deleted(name)
-        self._check_count(name, partitions)
+        self.check_count(name, partitions)
         key = str(name)
 
         def store(catalog: Catalog) -> tuple[Doc, int, list[TopicRow]]:
@@ -434,18 +437,29 @@ class Directory:
             return doc, before, furnish(catalog, before)
 
         def grown(outcome: tuple[Doc, int, list[TopicRow]]) -> None:
-            undo()
+            self._grown(name)
             doc, before, rows = outcome
             self._partitioned[key] = doc
             self._rows.update((row.name, row) for row in rows)
             self._tell(name, _partitions_of(name, before, partitions), ())
 
-        def undo() -> None:
-            self._being_grown[key] -= 1
-            self._being_grown += Counter()  # drops counts of zero
-
         self._being_grown[key] += 1
-        await self._change(store, grown, undo)
+        await self._change(store, grown, partial(self._grown, name))
+
+    @contextmanager
+    def growing(self, name: TopicName) -> Iterator[None]:
+        """Inside, a partitioned topic is not deleted, and topics of their own that have the names of new
+        partitions can be opened."""
+        self._check_not_deleted(name)
+        self._being_grown[str(name)] += 1
+        try:
+            yield
+        finally:
+            self._grown(name)
+
+    def _grown(self, name: TopicName) -> None:
+        self._being_grown[str(name)] -= 1
+        self._being_grown += Counter()  # drops counts of zero
 
     async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
         """Change what is known of a partitioned topic beside its name."""
@@ -485,7 +499,7 @@ class Directory:
         if name.is_persistent:
             self._on_topics(str(name.namespace), came, gone)
 
-    def _check_count(self, name: TopicName, partitions: int) -> None:
+    def check_count(self, name: TopicName, partitions: int) -> None:
         limit = self.partitions_max
         if partitions <= 0 or (limit and partitions > limit):
             raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")

@@ -7,12 +7,13 @@ from stage.frames import message
 from stage.heard import got
 from stage.stage import Stage
 
+from milepost.broker.directory.directory import PARTITIONED
 from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.topic.topic import Topic
 from milepost.cursor.group import Start
-from milepost.errors import ServiceNotReady
+from milepost.errors import ServiceNotReady, TopicNotFound
 from milepost.positions.names import TopicName
 
 WHOLE = TopicName.parse("persistent://public/default/whole")
@@ -79,6 +80,125 @@ def test_a_topic_that_becomes_a_partition_keeps_its_messages_and_its_subscriptio
     assert sorted(alone.subscriptions) == ["billing", "own"]
     assert alone.subscriptions["billing"].cursor.backlog == 0
     assert alone.log.end_index == 1
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_kill_behind_the_growth_leaves_no_subscription_out(stage: Stage, is_open: bool) -> None:
+    """They were made behind it, in changes of their own, and asking again made none."""
+    alone = _part(stage, 2)
+    stage.publish(stage.producer(alone), message(0))
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.run(stage.broker.create_subscription(_part(stage, 0), "billing", 0, {"team": "a"}))
+    stage.run(
+        stage.broker.create_subscription(_part(stage, 0), "caches", 0, broadcast=Start.LATEST)
+    )
+    if not is_open:
+        stage = stage.restarted()
+    stage.engine.holds_catalog = True
+    stage.loop.begin(partition_growth.grow(stage.broker, WHOLE, 3))
+    while (doc := stage.store.catalog.doc(PARTITIONED, str(WHOLE))) and doc["partitions"] == 2:
+        stage.turn()
+        assert stage.engine.change_one(), "the growth has not been asked for"
+    later = stage.restarted()
+    part = _part(later, 2)
+    billing = part.subscriptions["billing"]
+    assert billing.properties == {"team": "a"}
+    assert isinstance(part.subscriptions["caches"], BroadcastGroup)
+    assert billing.cursor.backlog == 0
+    later.publish(later.producer(part), message(1))
+    assert got(later.consumer(billing, SHARED, permits=10)) == ["1"]
+
+
+def test_what_comes_to_a_topic_of_its_own_while_it_becomes_a_partition_is_delivered(
+    stage: Stage,
+) -> None:
+    alone = _part(stage, 2)
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.subscription(_part(stage, 0), "billing")
+    stage.engine.holds_catalog = True
+    growing = stage.loop.begin(partition_growth.grow(stage.broker, WHOLE, 3))
+    stage.turn()
+    stage.publish(stage.producer(alone), message(0))
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert growing.exception() is None
+    assert got(stage.consumer(alone.subscriptions["billing"], SHARED, permits=10)) == ["0"]
+    assert _part(stage.restarted(), 2).subscriptions["billing"].cursor.backlog == 1
+
+
+def test_a_topic_that_is_unloaded_while_it_becomes_a_partition_has_them_when_it_is_opened(
+    stage: Stage,
+) -> None:
+    alone = _part(stage, 2)
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.subscription(_part(stage, 0), "billing")
+    stage.engine.holds_catalog = True
+    growing = stage.loop.begin(partition_growth.grow(stage.broker, WHOLE, 3))
+    stage.turn()
+    unloading = stage.loop.begin(topic_lifecycle.close_topic(stage.broker, alone))
+    stage.turn()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert growing.exception() is None
+    assert unloading.exception() is None
+    assert alone.is_closed
+    assert list(_part(stage, 2).subscriptions) == ["billing"]
+
+
+def test_a_topic_that_is_made_in_the_moment_of_the_growth_refuses_it(whole: Stage) -> None:
+    """Where it ends is not known, so no subscription could begin there."""
+    whole.subscription(_part(whole, 0), "billing")
+    whole.engine.holds_catalog = True
+    making = whole.loop.begin(whole.broker.directory.create_topic(WHOLE.partition_name(2)))
+    growing = whole.loop.begin(partition_growth.grow(whole.broker, WHOLE, 3))
+    whole.turn()
+    whole.engine.holds_catalog = False
+    whole.turn()
+    assert making.exception() is None
+    with pytest.raises(ServiceNotReady, match="whole-partition-2 was made just now"):
+        growing.result()
+    assert whole.broker.directory.partitions(WHOLE) == 2
+    _grown(whole, 3)
+    assert list(_part(whole, 2).subscriptions) == ["billing"]
+
+
+def test_topics_that_are_unloaded_all_the_time_refuse_the_growth(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = _part(stage, 2)
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.run(topic_lifecycle.close_topic(stage.broker, alone))
+
+    async def closed(name: TopicName, *, create: bool) -> Topic:
+        return alone
+
+    monkeypatch.setattr(stage.broker, "topic", closed)
+    with pytest.raises(ServiceNotReady, match="are being unloaded"):
+        _grown(stage, 3)
+
+
+def test_a_reader_of_a_topic_that_becomes_a_partition_keeps_its_name(stage: Stage) -> None:
+    alone = _part(stage, 2)
+    reader = stage.subscription(alone, "billing", durable=False)
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.subscription(_part(stage, 0), "billing")
+    _grown(stage, 3)
+    assert alone.subscriptions["billing"] is reader
+
+
+def test_a_topic_of_its_own_beyond_the_partitions_is_opened_for_the_growth_alone(
+    stage: Stage,
+) -> None:
+    _part(stage, 3)
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    later = stage.restarted()
+    with pytest.raises(TopicNotFound, match="has 2 partitions, no partition 3"):
+        _part(later, 3)
+    _grown(later, 3)
+    with pytest.raises(TopicNotFound, match="has 3 partitions, no partition 3"):
+        _part(later, 3)
+    _grown(later, 4)
+    assert _part(later, 3)
 
 
 def test_a_topic_that_is_being_given_partitions_is_not_deleted_without_them(whole: Stage) -> None:
