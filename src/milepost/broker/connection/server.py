@@ -102,6 +102,10 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        if not self._server.broker.engine.may_serve:
+            # A process that goes on after a pause comes here before it is told that its right has lapsed.
+            transport.abort()
+            return
         if self._fd >= 0 and not transport.get_write_buffer_size():
             # Now, in the order of calls: a transport may wait for the end of the turn, and then take
             # its peers as they come.

@@ -24,6 +24,8 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.protocol import State
 
+TOPIC = "persistent://public/default/t"
+
 MakeStage = Callable[..., Stage]
 
 
@@ -226,3 +228,53 @@ def test_it_leaves_no_socket_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not [one for one in left if one._sock is not None]
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pb.CommandLookupTopic(topic=TOPIC, request_id=9),
+        pb.CommandPartitionedTopicMetadata(topic=TOPIC, request_id=9),
+        pb.CommandGetLastMessageId(consumer_id=1, request_id=9),
+        pb.CommandConsumerStats(consumer_id=1, request_id=9),
+        pb.CommandGetTopicsOfNamespace(namespace="public/default", request_id=9),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("may_serve", [True, False])
+def test_an_open_connection_is_told_nothing_while_another_broker_may_serve(
+    stage: Stage, question: Any, may_serve: bool
+) -> None:
+    """A process that goes on after a pause reads what clients have sent meanwhile before its timers run."""
+    connection, wire = connect(stage, RunningBroker(stage.broker))
+    connection.data_received(hello())
+    stage.turn()
+    connection.data_received(
+        replies.reply(
+            pb.CommandSubscribe(
+                topic=TOPIC,
+                subscription="s",
+                subType=pb.CommandSubscribe.SubType.Shared,
+                consumer_id=1,
+                request_id=1,
+            )
+        )
+    )
+    stage.turn()
+    wire.sent, wire.calls = b"", []
+    stage.engine.may_serve = may_serve
+    connection.data_received(replies.reply(question))
+    stage.turn()
+    assert bool(wire.sent) == may_serve
+    assert ("abort" in wire.calls) != may_serve
+    connection.connection_lost(None)
+
+
+def test_a_message_goes_to_no_consumer_while_another_broker_may_serve(stage: Stage) -> None:
+    connection, wire = connect(stage, RunningBroker(stage.broker))
+    connection.send([b"one"])
+    stage.engine.may_serve = False
+    connection.send([b"two"])
+    connection.send([b"three"])
+    assert wire.sent == b"one"
+    assert wire.calls == ["abort"]
