@@ -40,6 +40,7 @@
     │   ├── QuotaExceeded       … or give up
     │   ├── ServiceNotReady
     │   │   ├── ShardAway       nothing was done
+    │   │   │   └── CutOff      … for the bucket takes nothing from the broker
     │   │   ├── CallCut         … or it may have been
     │   │   └── UnknownListener
     │   └── TooManyRequests
@@ -286,6 +287,10 @@ class ServiceNotReady(Busy):
 
 class ShardAway(ServiceNotReady):
     """The process of a shard is not there, or about to end. What was asked of it was not begun."""
+
+
+class CutOff(ShardAway):
+    """The broker cannot write to its bucket: another one may serve by now, and what it knows may be old."""
 
 
 class CallCut(ServiceNotReady):

@@ -168,9 +168,14 @@ def test_a_broker_that_cannot_write_to_its_bucket_stops_serving_until_it_can(
             time.sleep(0.05)  # sleep: until the broker says so
         path = "persistent/public/default/orders"
         assert broker.rest("GET", f"/lookup/v2/topic/{path}")[0] == 503
+        for question in (f"{path}/stats", f"{path}/getMessageIdByIndex?index=0", "brokers/health"):
+            status, body = broker.rest("GET", f"/admin/v2/{question}")
+            assert status == 503
+            assert "cannot write to its bucket" in body["reason"]
         assert b"milepost_bucket_may_serve 0.0" in broker.rest("GET", "/metrics")[1]
         bucket.with_name("away").rename(bucket)
         producer.send(b"after")
+        assert broker.rest("GET", f"/admin/v2/{path}/stats")[0] == 200
         reader = client.create_reader(TOPIC, pulsar.MessageId.earliest)
         assert [reader.read_next(10_000).data() for _ in range(2)] == [b"before", b"after"]
     assert "the bucket takes writes again" in broker.log.read_text()

@@ -56,6 +56,7 @@ from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Start
 from milepost.errors import (
+    CutOff,
     NotAllowed,
     PersistenceError,
     ServiceNotReady,
@@ -226,6 +227,13 @@ class Broker:
             if frames:
                 session.write(frames)
             session.part()
+
+    def check_served(self) -> None:
+        """`CutOff` while another broker may serve: what this one knows may be old."""
+        if not self.engine.may_serve:
+            raise CutOff(
+                "the broker cannot write to its bucket: another one may serve this by now; try again"
+            )
 
     def _hang_up(self) -> None:
         """Another broker may serve these clients now: none of them may hear anything more from here."""

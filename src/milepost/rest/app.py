@@ -161,7 +161,9 @@ def create_app(broker: Broker) -> FastAPI:
         if isinstance(route, APIRoute)
     ]
     app.add_middleware(Shortcut, refuse=_refused)
-    app.add_middleware(Recent, now_s=broker.clock.monotonic)
+    app.add_middleware(
+        Recent, now_s=broker.clock.monotonic, may_serve=lambda: broker.engine.may_serve
+    )
     if broker.workers is not None:
         routes = [one for one in app.router.routes if isinstance(one, APIRoute)]
         app.add_middleware(Forwarding, broker=broker, whole=app, routes=routes)

@@ -57,6 +57,8 @@ class Express:
         topic = self._broker.topics.get(f"persistent://{name.decode()}")
         if topic is None or self._owner_of(topic.name) is not None:
             return None
+        if not self._broker.engine.may_serve:
+            return None
         try:
             found = message_in_memory(topic, int(digits), self._broker.engine)
         except IndexNotFound:

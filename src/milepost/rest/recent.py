@@ -53,15 +53,20 @@ class _Kept(NamedTuple):
 
 
 class Recent:
-    def __init__(self, app: ASGIApp, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, app: ASGIApp, now_s: Callable[[], float], may_serve: Callable[[], bool]
+    ) -> None:
+        """While the broker may not serve, what was answered may be old by more than `now_s` knows: the
+        machine may have been suspended."""
         self._app = app
         self._now_s = now_s
+        self._may_serve = may_serve
         # Oldest first.
         self._kept: dict[_Question, _Kept] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         question = _question(scope)
-        if question is None:
+        if question is None or not self._may_serve():
             await self._app(scope, receive, send)
             return
         now_s = self._now_s()

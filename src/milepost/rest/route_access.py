@@ -9,6 +9,9 @@ done to. Who is asking is told by the request's credentials: none, or bad ones, 
 the right is 403. Upstream answers 401 to both for some resources; its clients take the two for the same.
 `identity_of(request)` is who asked, for the audit log.
 
+While the broker is cut off from its bucket, another one may serve its topics, and change their policies and
+grants: nothing is told or changed then (503) but what `of_process` marks, and what needs no right.
+
 A router all of whose routes need the same may say it once, for itself. A route that says nothing, or two
 things, is found by `check_routes` when the application is made, which then does not start: nothing is
 open, or closed, by accident.
@@ -17,7 +20,7 @@ open, or closed, by accident.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastapi import APIRouter, Request
 from fastapi.params import Depends
@@ -35,6 +38,9 @@ from milepost.broker.connection.server import is_this_machine
 from milepost.errors import NotAuthenticated, NotAuthorized
 from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
 
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
 # For whom a proxy speaks; from anyone else it is refused.
 ORIGINAL_ROLE = "x-original-principal"
 
@@ -51,20 +57,24 @@ PARAMETERS = {
 class Need:
     """The check of one operation, as a dependency of a route."""
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, *, of_process: bool = False) -> None:
+        """`of_process`: the route tells of this process or of the other brokers, not of what is in the
+        bucket."""
         self.operation = operation
+        self._of_process = of_process
 
     async def __call__(self, request: Request) -> None:
         """Let the request pass, or raise what refuses it."""
-        access: AccessControl = request.app.state.broker.access_control
-        operation = self.operation
-        if (
-            operation is Operation.METRICS
-            and request.app.state.broker.settings.authenticate_metrics
-        ):
+        broker: Broker = request.app.state.broker
+        access, operation = broker.access_control, self.operation
+        if operation is Operation.METRICS:
+            if not broker.settings.authenticate_metrics:
+                return
             operation = Operation.IDENTIFIED
-        if operation in (Operation.OPEN, Operation.METRICS):
+        elif operation is Operation.OPEN:
             return
+        elif not self._of_process:
+            broker.check_served()
         identity = await _identify(access, request)
         request.state.identity = identity
         # For the audit log, and whatever else names who did something.
@@ -72,9 +82,9 @@ class Need:
         access.check(identity, operation, _target(operation, request))
 
 
-def needs(operation: Operation) -> Any:
+def needs(operation: Operation, *, of_process: bool = False) -> Any:
     """For `dependencies=[needs(…)]` of a route or a router."""
-    return Depends(Need(operation))
+    return Depends(Need(operation, of_process=of_process))
 
 
 Needed = Operation | Depends

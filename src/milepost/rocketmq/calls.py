@@ -19,7 +19,7 @@ from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.auth.roles import TOKEN, Identity
 from milepost.broker.connection.server import is_this_machine
-from milepost.errors import NotAuthenticated, NotAuthorized, ServiceNotReady
+from milepost.errors import NotAuthenticated, NotAuthorized
 from milepost.positions.names import TopicName
 from milepost.rocketmq.codes import Code, Refused
 from milepost.rocketmq.names import split_group
@@ -88,9 +88,8 @@ class Callers:
         )
 
     def check_served(self) -> None:
-        """`ServiceNotReady` while another broker may serve these clients."""
-        if not self._broker.engine.may_serve:
-            raise ServiceNotReady("the broker cannot write to its bucket")
+        """`CutOff` while another broker may serve these clients."""
+        self._broker.check_served()
 
     def check(self, call: Call, operation: Operation, topic: TopicName, group: str = "") -> None:
         """`NotAuthorized` if the client has not the right to do this."""

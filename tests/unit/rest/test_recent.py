@@ -27,7 +27,7 @@ class Counting:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.now_s = 0.0
-        self.recent = Recent(self, lambda: self.now_s)
+        self.recent = Recent(self, lambda: self.now_s, lambda: True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked += 1

@@ -44,6 +44,8 @@ OWNED_S: Final = 5.0
 GLANCE_S: Final = 0.05
 # Calls that are about the process, and not about what its shard has.
 OF_PROCESS: Final = frozenset({"alive", "hand_over", "handed_over"})
+# Calls that are answered also by a process that is cut off from the bucket: they say nothing of its shard.
+WHILE_CUT_OFF: Final = frozenset({"follow", "metrics"})
 
 
 class SharedRegistry(ChangeCatalog, Protocol):
@@ -178,13 +180,15 @@ class Workers:
 
     def _check(self, call: str, shard: int, epoch: int) -> None:
         """Refuse a call that is meant for another process: that of another shard, of a later claim of this
-        one, or the next owner's while the shard is on its way there. What this process knows is another
-        shard's, or old: "I have none of it" would be believed."""
+        one, or the next owner's while the shard is on its way there, or may have been claimed. What this
+        process knows is another shard's, or old: "I have none of it" would be believed."""
         assert self._broker is not None, "asked before the broker was there"
         if shard != self.number or epoch > self._broker.engine.epoch:
             raise ShardAway(f"shard {shard} is served elsewhere: try again")
         if call not in OF_PROCESS:
             self.gate.check()
+            if call not in WHILE_CUT_OFF:
+                self._broker.check_served()
 
     def _unexpected(self, where: str, error: BaseException) -> None:
         assert self._broker is not None, "asked before the broker was there"

@@ -399,7 +399,10 @@ class Readings:
 
 
 async def add_topics(broker: Broker, text: Exposition) -> None:
-    """What open topics, their subscriptions and consumers have, and what the topics have together."""
+    """What open topics, their subscriptions and consumers have, and what the topics have together. Nothing
+    while another broker may serve them: it tells their numbers."""
+    if not broker.engine.may_serve:
+        return
     cluster, readings = broker.settings.cluster_name, Readings()
     rocketmq = RocketMqReadings(broker)
 

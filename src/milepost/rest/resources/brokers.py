@@ -15,11 +15,14 @@ from milepost.broker.workers.placement import ClusterPlacement
 from milepost.errors import MilepostError
 from milepost.rest.hosts import broker_name, http_url
 from milepost.rest.request import AskedBroker
-from milepost.rest.route_access import Router
+from milepost.rest.route_access import Router, needs
 
 router = Router("brokers")
 
 HEALTH_TIMEOUT_S = 2.0
+# For what a broker tells of itself and of the others, also while it is cut off from its bucket.
+_IDENTIFIED = needs(Operation.IDENTIFIED, of_process=True)
+_SUPERUSER = needs(Operation.SUPERUSER, of_process=True)
 
 
 class LeaderBroker(BaseModel):
@@ -30,7 +33,7 @@ class LeaderBroker(BaseModel):
 @router.get("/admin/v2/brokers/health", Operation.SUPERUSER, response_class=PlainTextResponse)
 async def get_health(request: Request) -> Response:
     """`ok` once a message was published, stored, delivered and acked; 503 if that fails or takes too
-    long."""
+    long, or while the broker is cut off from its bucket."""
     health: SelfCheck = request.app.state.health
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):
@@ -43,24 +46,26 @@ async def get_health(request: Request) -> Response:
 
 @router.get("/admin/v2/brokers/ready", Operation.OPEN, response_class=PlainTextResponse)
 async def get_ready(broker: AskedBroker) -> Response:
-    """`ok` while new clients are welcome: recovered, and not on the way out."""
+    """`ok` while new clients are welcome: recovered, not on the way out, and not cut off from the
+    bucket."""
     if broker.is_closing:
         return JSONResponse({"reason": "the broker is shutting down"}, 503)
+    broker.check_served()
     return PlainTextResponse("ok")
 
 
-@router.get("/admin/v2/brokers/version", Operation.IDENTIFIED, response_class=PlainTextResponse)
+@router.get("/admin/v2/brokers/version", _IDENTIFIED, response_class=PlainTextResponse)
 async def get_version() -> Response:
     return PlainTextResponse(__version__)
 
 
-@router.get("/admin/v2/brokers/leaderBroker", Operation.SUPERUSER)
+@router.get("/admin/v2/brokers/leaderBroker", _SUPERUSER)
 async def get_leader(broker: AskedBroker) -> LeaderBroker:
     return LeaderBroker(serviceUrl=http_url(broker), brokerId=broker_name(broker))
 
 
-@router.get("/admin/v2/brokers", Operation.SUPERUSER)
-@router.get("/admin/v2/brokers/{cluster}", Operation.SUPERUSER)
+@router.get("/admin/v2/brokers", _SUPERUSER)
+@router.get("/admin/v2/brokers/{cluster}", _SUPERUSER)
 async def get_brokers(broker: AskedBroker) -> list[str]:
     """Host and port of each that is there. The cluster in the path changes nothing, as upstream."""
     placement = None if broker.workers is None else broker.workers.placement

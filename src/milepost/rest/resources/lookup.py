@@ -13,7 +13,6 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.errors import ServiceNotReady
 from milepost.rest.hosts import http_url, https_url
 from milepost.rest.request import AskedBroker, AskedTopic
 from milepost.rest.resources.bundles import bundles_of
@@ -41,8 +40,6 @@ async def look_up(
 ) -> LookupData:
     """On the listener that the client names; one that is not there is 412."""
     broker.directory.check_namespace(name)
-    if not broker.engine.may_serve:
-        raise ServiceNotReady("the bucket takes nothing: another broker may have this topic")
     if broker.workers is not None:
         await broker.workers.owned(broker.workers.placement.shard_of(name))
     listener = listener_header or listener

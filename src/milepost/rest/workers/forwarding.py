@@ -89,7 +89,8 @@ class Forwarding:
         self._workers: Workers = broker.workers
         self._clock = broker.clock
         self._routes = routes
-        self._workers.link.answers["http"] = self._answer
+        self._engine = broker.engine
+        self._workers.link.answers |= {"http": self._answer, "metrics": self._answer}
 
     async def _answer(self, document: Doc, body: bytes) -> LinkAnswer:
         """A request that another worker has taken."""
@@ -182,7 +183,8 @@ class Forwarding:
                 if is_begun and scope["method"] not in ASKING:
                     # A worker that hung carries it out when it goes on.
                     raise type(error)(f"{error}: it may have been carried out") from None
-                is_repeated = isinstance(error, (ShardAway, CallCut))
+                # A broker that is cut off from the bucket hears of no next owner.
+                is_repeated = isinstance(error, (ShardAway, CallCut)) and self._engine.may_serve
                 if not is_repeated or self._clock.monotonic() >= until:
                     raise
             await asyncio.sleep(GLANCE_S)
@@ -195,10 +197,12 @@ class Forwarding:
             with gate:
                 return await answer_of(self._whole, scope_of(document_of(scope)), body)
         link, document = self._workers.link, document_of(scope)
+        # Metrics are told also by a process that is cut off from the bucket.
+        kind = "metrics" if scope["path"] in METRICS else "http"
         if timeout_s is None:
-            said = await link.ask_while_alive(number, "http", document, body, TIMEOUT_S)
+            said = await link.ask_while_alive(number, kind, document, body, TIMEOUT_S)
         else:
-            said = await link.ask(number, "http", document, body, timeout_s)
+            said = await link.ask(number, kind, document, body, timeout_s)
         return Answer.of_document(*said)
 
     @property

@@ -21,7 +21,6 @@ from milepost.errors import (
     InvalidInput,
     NotAuthenticated,
     NotAuthorized,
-    ServiceNotReady,
     TopicNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
@@ -85,11 +84,10 @@ class Request:
     # -- who asks ----------------------------------------------------------------------------------
 
     async def identify(self) -> None:
-        """`ServiceNotReady` while another broker may serve; `NotAuthenticated` for one that shows no
+        """`CutOff` while another broker may serve; `NotAuthenticated` for one that shows no
         token, or a bad one."""
         broker = self.broker
-        if not broker.engine.may_serve:
-            raise ServiceNotReady("the broker cannot write to its bucket")
+        broker.check_served()
         access = broker.access_control
         if not access.security.authenticator.is_enabled:
             return

@@ -13,12 +13,15 @@ from fastapi.routing import APIRoute
 from stage.worker_group import WorkerGroup, worker_group
 
 from milepost.broker.workers import link
+from milepost.errors import CutOff
 from milepost.positions.names import TopicName
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
 from milepost.rest.resources import policies
 from milepost.rest.workers import forwarding
 from milepost.rest.workers.everywhere import EVERYWHERE, OF_COORDINATOR, REFUSED
+from milepost.storage.engine import StorageEngine
+from milepost.storage.interface import Engine
 
 Play = Callable[[WorkerGroup], Awaitable[None]]
 
@@ -381,6 +384,79 @@ def test_a_worker_that_does_not_answer_is_named_and_costs_its_own_topics(
         monkeypatch.undo()
         await group.start(1)
         assert await same(group, "GET", "/admin/v2/persistent/public/default") == names
+
+    run(tmp_path, play)
+
+
+# -- cut off from the bucket -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut_off(monkeypatch: pytest.MonkeyPatch) -> set[Engine]:
+    """Of workers that may not serve."""
+    found: set[Engine] = set()
+    monkeypatch.setattr(StorageEngine, "may_serve", property(lambda engine: engine not in found))
+    return found
+
+
+def test_a_call_waits_until_a_worker_that_is_cut_off_has_a_successor(
+    tmp_path: Path, cut_off: set[Engine]
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        path = path_of(group.names(1)[0])
+        cut_off.add(group.brokers[1].engine)
+        calls = [
+            asyncio.create_task(group.call(0, *one))
+            for one in (
+                ("GET", f"{path}/stats"),
+                ("GET", "/admin/v2/persistent/public/default"),
+                ("PUT", f"{path}/subscription/late", {}),
+            )
+        ]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(asyncio.gather(*calls)), 0.3)
+        assert not any(one.done() for one in calls)
+        cut_off.clear()  # here the next owner is the same process
+        assert [one.status for one in await asyncio.gather(*calls)] == [200, 200, 204]
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_is_cut_off_itself_waits_for_none(
+    tmp_path: Path, cut_off: set[Engine]
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        for number in range(2):
+            cut_off.add(group.brokers[number].engine)
+        paths = [path_of(group.names(number)[0]) + "/stats" for number in range(2)]
+        async with asyncio.timeout(5):
+            for path in (*paths, "/milepost/v1/progress", "/admin/v2/brokers/health"):
+                answer = await group.call(0, "GET", path)
+                assert answer.status == 503
+                assert "cannot write to its bucket" in answer.json["reason"]
+            text = (await group.call(0, "GET", "/metrics")).body.decode()
+        for number in range(2):
+            assert f'milepost_worker_up{{worker="{number}"}} 1.0' in text
+        cut_off.discard(group.brokers[1].engine)
+        assert (await group.call(0, "GET", paths[1])).status == 200, "the other one may serve"
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_is_cut_off_tells_others_nothing_of_its_shard(
+    tmp_path: Path, cut_off: set[Engine]
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        cut_off.add(group.brokers[1].engine)
+        workers = group.brokers[0].workers
+        assert workers is not None
+        values = {"namespace": "public/default", "mode": "ALL"}
+        with pytest.raises(CutOff):
+            await workers.link.ask(1, "topics", values)
+        for call in ("alive", "follow"):
+            await workers.link.ask(1, call, {})
 
     run(tmp_path, play)
 
