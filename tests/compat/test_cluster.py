@@ -58,6 +58,8 @@ class Cluster:
         for broker in self.brokers:
             broker.patience_s = WAIT_S  # one that comes late waits for others to give it a shard
             broker.stop_patience_s = WAIT_S  # it gives its shards away
+        self.has_moved = False
+        """Did an operator choose a broker for a shard? Balance gives such a shard to no other."""
 
     def start(self) -> None:
         """Start those that do not run; return when all of them have shards."""
