@@ -111,6 +111,18 @@ BUGS = (
     ),
     Bug(
         _B + "dispatch/unshown.py",
+        "        return meant[-1][1] if meant else end\n",
+        "        return end\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "subscription/pending_acks.py",
+        "            return unshown.spoken_for(consumer.holder, of_one_id)\n",
+        "            return of_one_id\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
         "        if self.torn.next_range(first, end) is not None:",
         "        if False:",
         _TORN,
@@ -142,8 +154,8 @@ BUGS = (
     ),
     Bug(
         _B + "messages/ids_to_indexes.py",
-        "return end if pending is None else first + pending\n\n\ndef released",
-        "return end\n\n\ndef released",
+        "        end = end if pending is None else first + pending\n",
+        "",
         _ADDRESSES,
     ),
     Bug(

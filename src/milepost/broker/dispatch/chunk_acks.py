@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.broker.messages import ids_to_indexes
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.not_in_memory import taken_together
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.broker.messages.ids_to_indexes import Named
     from milepost.broker.subscription.subscription import Subscription
     from milepost.cursor.outcomes import Acked
+    from milepost.wire.events import WireId
 
 
 def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
@@ -47,6 +49,16 @@ def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
     later.discard_all(IndexRanges(ending))
     gate.note_parts(later)
     return ending
+
+
+def acked_end(subscription: Subscription, message_id: WireId, holder: int) -> int:
+    """Behind the last index that a cumulative ack of an id means."""
+    return ids_to_indexes.acked_end(
+        subscription.topic,
+        message_id,
+        batch_index_ack=subscription.limits.batch_index_ack,
+        meant=subscription.unshown.end_meant_by(holder),
+    )
 
 
 def ack_up_to(subscription: Subscription, end: int, holder: int) -> Acked:

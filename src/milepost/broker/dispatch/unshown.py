@@ -3,8 +3,8 @@
 Messages of one batch part ways only where a transaction acks some of them: those are in no delivery while
 it is open, and come again alone when it is aborted. The consumer that got the others acks the whole entry
 when it is done with them, or the hidden ones with each of its own: official clients merge the set that came
-with the delivery into the one they send. A cumulative ack is as blind. So what a consumer was not shown is
-kept here, and what it gave to a transaction, until it is sent to that consumer.
+with the delivery into the one they send. A cumulative ack is as blind, and an ack in a transaction. So what
+a consumer was not shown is kept here, and what it gave to a transaction, until it is sent to that consumer.
 
 An ack that names nothing else is taken at its word: that is how a message is acked by its id alone. So is one
 that names nothing but what its sender was not shown and what it gave to a transaction, as to the latter.
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from milepost.broker.messages.ids_to_indexes import Meant
+from milepost.broker.messages.ids_to_indexes import Meant, MeantEnd
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
@@ -125,8 +125,20 @@ class Unshown:
                 named = left
         return named
 
+    def end_meant_by(self, holder: int) -> MeantEnd:
+        """Where a cumulative ack of a consumer ends; None: where its id says."""
+        return partial(self.spoken_end, holder) if self.in_use else None
+
+    def spoken_end(self, holder: int, first: int, end: int) -> int:
+        """Behind the last message that a consumer means, of those that the id of a cumulative ack names in
+        its entry: clients name the whole entry when nothing that they were shown is left behind it."""
+        named = [(first, end)] if first < end else []
+        meant = self.spoken_for(holder, named)
+        return meant[-1][1] if meant else end
+
     def hidden_below(self, end: int, holder: int) -> IndexRanges | None:
-        """What a cumulative ack of a consumer up to `end` does not mean; None: it means everything."""
+        """What a cumulative ack of a consumer does not mean, which ends at `end` (`spoken_end`); None: it
+        means everything."""
         hidden = self._hidden.get(holder)
         if not hidden or end - 1 in hidden or hidden.next_range(0, end) is None:
             return None

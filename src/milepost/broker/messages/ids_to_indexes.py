@@ -33,6 +33,9 @@ Named: TypeAlias = IndexRanges | None
 # What a consumer means of the messages that one id in its ack names; None: all of them.
 Meant: TypeAlias = Callable[[Sequence[Range]], Sequence[Range]] | None
 
+# The same of a cumulative ack: from the first and the end of what its id names of one entry, the end.
+MeantEnd: TypeAlias = Callable[[int, int], int] | None
+
 
 def acked(
     topic: Topic, ack: Ack, *, batch_index_ack: bool, end_index: int, meant: Meant = None
@@ -127,8 +130,11 @@ def _too_many() -> TooManyRequests:
     return TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
 
 
-def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:
-    """Behind the last index that a cumulative ack of an id covers."""
+def acked_end(
+    topic: Topic, message_id: WireId, *, batch_index_ack: bool, meant: MeantEnd = None
+) -> int:
+    """Behind the last index that a cumulative ack of an id covers. `meant`: the last that its sender means
+    of the messages that the id names."""
     ledger_id, entry_id, _, _, words, _ = message_id
     if entry_id < 0:
         # "Everything before this ledger's first entry": what clients send while the batch that
@@ -140,12 +146,12 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
         if topic.has_trimmed(ledger_id):
             return topic.log.first_index
         raise
-    if not words:
-        return end
-    if not batch_index_ack:
+    if words and not batch_index_ack:
         return first
-    pending = AckSet.from_ack_words(words, end - first).first_pending
-    return end if pending is None else first + pending
+    if words:
+        pending = AckSet.from_ack_words(words, end - first).first_pending
+        end = end if pending is None else first + pending
+    return end if meant is None else meant(first, end)
 
 
 def released_ranges(topic: Topic, ids: Iterable[WireId], named: Named = None) -> list[Range]:

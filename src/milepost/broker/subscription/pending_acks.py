@@ -70,9 +70,9 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
                 f"an ack in transaction {txn_id} names more than {RANGES_MAX} ids or ranges of batch "
                 "indexes: send it as several"
             )
-        ranges = subscription.meant(_ranges(consumer, ack))
+        named, ranges = map(subscription.meant, _ranges(consumer, ack))
         # What the consumer holds itself is with no transaction, and not acked.
-        elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
+        elsewhere = [one for one in named if not cursor.holds(consumer.holder, *one)]
         if elsewhere:
             own = transactions.pending_of(txn_id, subscription.state_id, cursor.epoch)
             _check_conflict(subscription, txn_id, elsewhere, own)
@@ -182,29 +182,39 @@ def _set_ranges(ack: Ack) -> int:
     return sum(ranges_in(one.ack_set) for one in ack.ids if one.ack_set)
 
 
-def _ranges(consumer: Consumer, ack: Ack) -> Sequence[Range]:
+def _ranges(consumer: Consumer, ack: Ack) -> tuple[Sequence[Range], Sequence[Range]]:
+    """What an ack names, and what its sender means of that."""
     subscription = consumer.subscription
-    by_index = subscription.limits.batch_index_ack
     if ack.is_cumulative:
-        return _ranges_up_to(consumer, ack, batch_index_ack=by_index)
-    ranges, failure = ids_to_indexes.acked(
-        subscription.topic, ack, batch_index_ack=by_index, end_index=subscription.cursor.end
+        ranges = _ranges_up_to(consumer, ack)
+        return ranges, ranges
+    unshown, named, meant = subscription.unshown, list[Range](), None
+    if unshown.in_use:
+
+        def meant(of_one_id: Sequence[Range]) -> Sequence[Range]:
+            named.extend(of_one_id)
+            return unshown.spoken_for(consumer.holder, of_one_id)
+
+    spoken_for, failure = ids_to_indexes.acked(
+        subscription.topic,
+        ack,
+        batch_index_ack=subscription.limits.batch_index_ack,
+        end_index=subscription.cursor.end,
+        meant=meant,
     )
     if failure is not None:
         raise failure
-    return ranges
+    return spoken_for if meant is None else named, spoken_for
 
 
-def _ranges_up_to(consumer: Consumer, ack: Ack, *, batch_index_ack: bool) -> Sequence[Range]:
+def _ranges_up_to(consumer: Consumer, ack: Ack) -> Sequence[Range]:
     """What a cumulative ack covers: everything up to it that is not acked, and not the chunks of messages
     that end later, nor what its sender was not shown."""
     subscription = consumer.subscription
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     if dispatcher is None or not dispatcher.takes_cumulative or len(ack.ids) != 1:
         return ()
-    end_index = ids_to_indexes.acked_end(
-        subscription.topic, ack.ids[0], batch_index_ack=batch_index_ack
-    )
+    end_index = chunk_acks.acked_end(subscription, ack.ids[0], consumer.holder)
     if end_index > cursor.end:
         raise IndexNotFound(f"a cumulative ack up to {end_index}, the end is {cursor.end}")
     if cursor.is_stale(end_index - 1):

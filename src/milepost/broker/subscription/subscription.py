@@ -598,22 +598,22 @@ class Subscription:
         """Obey an ACK; `done` is called when all of it is durable, or with what was wrong with it."""
         failure: MilepostError | None = None
         holder = consumer.holder
-        by_index = self.limits.batch_index_ack
         if consumer.owes_echo is not None:
             pass  # the client sent it before it knew that the cursor was moved
         elif ack.is_cumulative:
             dispatcher = self.dispatcher
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
-                    end = ids_to_indexes.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
+                    end = chunk_acks.acked_end(self, ack.ids[0], holder)
                     if self._held.acked([(end - 1, end)]):
                         self.note_acked(chunk_acks.ack_up_to(self, end, holder))
                 except MilepostError as error:
                     failure = error
         else:
+            by_index, end = self.limits.batch_index_ack, self.cursor.end
             meant = self.unshown.meant_by(holder, ack) if self.unshown.in_use else None
             ranges, failure = ids_to_indexes.acked(
-                self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end, meant=meant
+                self.topic, ack, batch_index_ack=by_index, end_index=end, meant=meant
             )
             if out := self._held.acked(ranges) if self._held.holding else ranges:
                 self.note_acked(self.cursor.ack(out, holder))

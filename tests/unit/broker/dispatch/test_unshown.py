@@ -215,6 +215,14 @@ class TestWhatATransactionHas:
             assert not error_of(end(stage, client, txn, ABORT))
             assert counts(stage).acked == 256
 
+    def test_another_transaction_that_names_it_is_refused(self, stage: Stage) -> None:
+        """Though its sender was not shown it: upstream has a conflict here, and nothing is lost by one."""
+        client, _ = torn(stage)
+        other = new(stage, client)
+        assert not error_of(add_subscription(stage, client, other))
+        assert error_of(ack_in(stage, client, other, WHOLE)) == "TransactionConflict"
+        assert counts(stage) == (0, 3, 0, 0)
+
     def test_where_batch_indexes_are_not_acked_nothing_is_torn(self) -> None:
         with Stage(batch_index_ack=False) as stage:
             client, other = consumer(stage), consumer(stage)
@@ -224,6 +232,61 @@ class TestWhatATransactionHas:
             assert counts(stage) == (0, 0, 0, 3)
             assert not error_of(end(stage, client, txn, ABORT))
             assert counts(stage) == (0, 0, 0, 3)
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER])
+class TestTheLastOfABatch:
+    """Clients name the whole entry in a cumulative ack, too, if nothing that they were shown is left."""
+
+    def torn_at_the_end(self, stage: Stage, sub_type: Any) -> tuple[Loopback, TxnId]:
+        first = consumer(stage, sub_type)
+        published(stage)
+        txn = acked_in(stage, first, wire_id(1, 0, ack_set=[0b011]))
+        first.hang_up()
+        stage.turn()
+        client = consumer(stage, sub_type)
+        assert shown(client) == [[0, 1]]
+        return client, txn
+
+    def test_a_cumulative_ack_of_the_entry_leaves_what_was_not_shown(
+        self, stage: Stage, sub_type: Any
+    ) -> None:
+        client, txn = self.torn_at_the_end(stage, sub_type)
+        for _ in range(2):
+            ack(stage, client, cumulative=True)
+            assert counts(stage) == (0, 1, 0, 2)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert shown(client) == [[2]]
+        ack(stage, client, cumulative=True)
+        assert counts(stage) == (0, 0, 0, 3)
+
+    def test_in_a_transaction_it_does_so_too(self, stage: Stage, sub_type: Any) -> None:
+        client, txn = self.torn_at_the_end(stage, sub_type)
+        other = acked_in(stage, client, WHOLE, cumulative=True)
+        assert not error_of(end(stage, client, other))
+        assert counts(stage) == (0, 1, 0, 2)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert shown(client) == [[2]]
+
+    def test_it_leaves_what_its_sender_gave_to_a_transaction(
+        self, stage: Stage, sub_type: Any
+    ) -> None:
+        client = consumer(stage, sub_type)
+        published(stage)
+        txn = acked_in(stage, client, wire_id(1, 0, ack_set=[0b011]))
+        client.take()
+        ack(stage, client, cumulative=True)
+        assert counts(stage) == (0, 1, 0, 2)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert shown(client) == [[2]]
+
+    def test_behind_that_it_is_no_tail(self, stage: Stage, sub_type: Any) -> None:
+        """Who names a message behind it has seen all below."""
+        client = consumer(stage, sub_type)
+        published(stage)
+        acked_in(stage, client, wire_id(1, 0, ack_set=[0b101]))
+        ack(stage, client, cumulative=True)
+        assert counts(stage) == (0, 0, 0, 3)
 
 
 class TestWhatAnAbortBringsBack:
@@ -284,6 +347,27 @@ class TestWhatAnAbortBringsBack:
         txn = acked_in(stage, client)
         assert not error_of(end(stage, client, txn))
         assert counts(stage) == (0, 2, 0, 1)
+
+    def test_an_ack_of_the_entry_in_a_transaction_leaves_what_nobody_was_sent_since(
+        self, stage: Stage
+    ) -> None:
+        client, txn = torn(stage, permits=2)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert not error_of(end(stage, client, acked_in(stage, client, WHOLE)))
+        assert counts(stage) == (1, 0, 0, 2)
+        flow(stage, client, 10)
+        assert shown(client) == [[0]]
+
+    def test_an_ack_in_a_second_transaction_leaves_what_went_to_the_first(
+        self, stage: Stage
+    ) -> None:
+        """Go's client clears what it gave away in the sets of all acks behind."""
+        client = consumer(stage, permits=3)
+        published(stage)
+        assert not error_of(end(stage, client, acked_in(stage, client), ABORT))
+        second = acked_in(stage, client, wire_id(1, 0, ack_set=[0b100]))
+        assert not error_of(end(stage, client, second))
+        assert counts(stage) == (1, 1, 0, 1)
 
     def test_what_the_disk_refused_was_never_given(self, stage: Stage) -> None:
         client = consumer(stage, permits=3)
