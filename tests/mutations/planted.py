@@ -99,8 +99,8 @@ BUGS = (
     ),
     Bug(
         _B + "dispatch/unshown.py",
-        "            self._hidden[holder] = self.torn.copy()\n",
-        "            self._hidden[holder] = IndexRanges()\n",
+        "            hidden = self._hidden[holder] = self.torn.copy()\n",
+        "            hidden = self._hidden[holder] = IndexRanges()\n",
         _TORN,
     ),
     Bug(
@@ -113,6 +113,12 @@ BUGS = (
         _B + "dispatch/unshown.py",
         "        return meant[-1][1] if meant else end\n",
         "        return end\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "            self._hidden[holder] = IndexRanges()\n",
+        "            pass\n",
         _TORN,
     ),
     Bug(
@@ -129,8 +135,8 @@ BUGS = (
     ),
     Bug(
         _B + "dispatch/unshown.py",
-        "        for other in others:\n",
-        "        for other in ():\n",
+        "        if from_others and len(self._hidden) > 1:\n",
+        "        if False:\n",
         _TORN,
     ),
     Bug(

@@ -12,9 +12,11 @@ that names nothing but what its sender was not shown and what it gave to a trans
 Empty on a subscription that no transaction has acked on. A seek makes it empty: an ack of something older
 changes nothing then.
 
-    >>> unshown = Unshown(Cursor(0, 3)); unshown.gave([(0, 1)], holder=1)
-    >>> unshown.spoken_for(1, [(0, 3)]), unshown.spoken_for(1, [(0, 1)]), unshown.spoken_for(2, [(0, 3)])
-    ([(1, 3)], [(0, 1)], [(0, 3)])
+    >>> unshown = Unshown(Cursor(0, 3)); unshown.begin(sent_to=[1, 2]); unshown.gave([(0, 1)], holder=1)
+    >>> unshown.spoken_for(1, [(0, 3)]), unshown.spoken_for(1, [(0, 1)])
+    ([(1, 3)], [(0, 1)])
+    >>> unshown.spoken_for(2, [(0, 3)]), unshown.spoken_for(3, [(0, 3)])  # 2 was sent it, 3 nothing
+    ([(0, 3)], [(1, 3)])
 """
 
 from __future__ import annotations
@@ -43,16 +45,24 @@ class Unshown:
         self.torn = IndexRanges()
         """What transactions have acked: they are open, or were aborted and the message is not acked yet."""
         # By holder: what was not sent to it, and what it gave to transactions and was not sent again. Both
-        # may have what is acked by now, which no ack can change.
+        # may have what is acked by now, which no ack can change. One that was sent nothing is not here: all
+        # that is torn was not sent to it. There may be thousands that wait for their turn.
         self._hidden: dict[int, IndexRanges] = {}
         self._given: dict[int, IndexRanges] = {}
         self._tidy_at: dict[int, int] = {}  # more hidden messages: forget those that are acked
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def gave(self, ranges: Sequence[Range], holder: int, others: Iterable[int] = ()) -> None:
-        """A consumer acks in a transaction. `others`: holders whose cumulative acks could name it."""
+    def begin(self, sent_to: Iterable[int]) -> None:
+        """A transaction is about to ack something, the first since the last seek. `sent_to`: holders that
+        may have it."""
         self.in_use = True
+        for holder in sent_to:
+            self._hidden[holder] = IndexRanges()
+
+    def gave(self, ranges: Sequence[Range], holder: int, *, from_others: bool = False) -> None:
+        """A consumer acks in a transaction. `from_others`: the cumulative acks of others could name it."""
+        self._hidden_from(holder)
         torn = self.torn
         given = self._given.setdefault(holder, IndexRanges())
         for first, end in ranges:
@@ -60,19 +70,17 @@ class Unshown:
             given.add(first, end)
         if given.count > 2 * torn.count + _SLACK:
             self._given[holder] = given & torn
-        for other in others:
-            self._hide(ranges, other)
+        if from_others and len(self._hidden) > 1:
+            fresh = IndexRanges(ranges)
+            for other in self._hidden:
+                if other != holder:
+                    self._hide(fresh, other)
 
     def recovered(self, ranges: Iterable[Range]) -> None:
         """A transaction that was open when the broker ended has acked these."""
         self.in_use = True
         for first, end in ranges:
             self.torn.add(first, end)
-
-    def joined(self, holder: int) -> None:
-        """A new consumer: what a transaction has acked was not shown to it, though maybe to its client."""
-        if self.torn:
-            self._hidden[holder] = self.torn.copy()
 
     def left(self, holder: int) -> None:
         """The consumer is gone."""
@@ -81,7 +89,7 @@ class Unshown:
 
     def shown(self, ranges: Iterable[Range], holder: int) -> None:
         """These go to a consumer."""
-        for marked in (self._hidden.get(holder), self._given.get(holder)):
+        for marked in (self._hidden_from(holder), self._given.get(holder)):
             if marked:
                 for first, end in ranges:
                     marked.discard(first, end)
@@ -91,7 +99,8 @@ class Unshown:
         first, end = entry.first_index, entry.end_index
         if self.torn.next_range(first, end) is not None:  # else the others are acked
             rest = IndexRanges(shown).gaps(first, end)
-            self._hide([one for gap in rest for one in self._cursor.unacked_within(*gap)], holder)
+            unacked = self._cursor.unacked_within
+            self._hide(IndexRanges(one for gap in rest for one in unacked(*gap)), holder)
 
     def settled(self, ranges: Iterable[Range]) -> None:
         """These are acked."""
@@ -117,7 +126,7 @@ class Unshown:
     ) -> Sequence[Range]:
         """What a consumer means, of the messages that one id in its ack names. `is_all`: the ack says
         nothing more of that entry elsewhere."""
-        for marked in (self._hidden.get(holder), self._given.get(holder)):
+        for marked in (self._hidden.get(holder, self.torn), self._given.get(holder)):
             if marked:
                 left = [gap for first, end in named for gap in marked.gaps(first, end)]
                 if is_all and not left:
@@ -139,15 +148,21 @@ class Unshown:
     def hidden_below(self, end: int, holder: int) -> IndexRanges | None:
         """What a cumulative ack of a consumer does not mean, which ends at `end` (`spoken_end`); None: it
         means everything."""
-        hidden = self._hidden.get(holder)
+        hidden = self._hidden.get(holder, self.torn)
         if not hidden or end - 1 in hidden or hidden.next_range(0, end) is None:
             return None
         return hidden
 
-    def _hide(self, ranges: Iterable[Range], holder: int) -> None:
-        hidden = self._hidden.setdefault(holder, IndexRanges())
-        for first, end in ranges:
-            hidden.add(first, end)
+    def _hidden_from(self, holder: int) -> IndexRanges:
+        """What was not sent to a consumer: from now on a set of its own."""
+        hidden = self._hidden.get(holder)
+        if hidden is None:
+            hidden = self._hidden[holder] = self.torn.copy()
+        return hidden
+
+    def _hide(self, ranges: IndexRanges, holder: int) -> None:
+        hidden = self._hidden_from(holder)
+        hidden.add_all(ranges)
         if hidden.count > self._tidy_at.get(holder, _SLACK):
             within = self._cursor.unacked_within
             self._hidden[holder] = left = IndexRanges(one for gap in hidden for one in within(*gap))

@@ -86,13 +86,12 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
     if not pended.ranges:
         journal.when_durable(done)
         return
-    dispatcher = subscription.dispatcher
-    others = (
-        subscription.consumers if dispatcher is not None and dispatcher.takes_cumulative else ()
-    )
-    subscription.unshown.gave(
-        pended.ranges, consumer.holder, [one.holder for one in others if one is not consumer]
-    )
+    dispatcher, unshown = subscription.dispatcher, subscription.unshown
+    if not unshown.in_use:
+        consumers = subscription.consumers
+        unshown.begin(one.holder for one in consumers if one.messages_out or one.unacked)
+    in_order = dispatcher is not None and dispatcher.takes_cumulative
+    unshown.gave(pended.ranges, consumer.holder, from_others=in_order)
     epoch, fresh = cursor.epoch, pended.ranges
     before = transactions.pending_of(txn_id, subscription.state_id, epoch)
     if before is not None:
@@ -105,7 +104,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         if error is not None:
             # The client was told no: a commit must not ack it after all.
             _take_back(subscription, transactions, txn_id, PendingAcks(epoch, IndexRanges(fresh)))
-            subscription.unshown.shown(fresh, consumer.holder)  # before, and it means that still
+            unshown.shown(fresh, consumer.holder)  # before, and it means that still
         done(error)
 
     journal.beside(transactions.state_id, fact, durable)

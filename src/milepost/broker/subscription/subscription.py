@@ -118,16 +118,14 @@ class Subscription:
         self._damaged_count = 0
         self.seeks = PendingSeeks()
         """Those on their way to the disk. While there is one, no message goes out."""
-        self.is_blocked = False
-        self.reads_compacted = False
+        self.is_blocked, self.reads_compacted = False, False
         """Its consumer asked for the last message of each key only."""
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
-        self.samples = Samples()
         self._held = HeldDeliveries(cursor, self.journal, self.read_loop.wake)
         self.unshown = Unshown(cursor)
         """What acks of its consumers do not speak for."""
-        self.counts, self.rates = SubscriptionCounts(), Rates()
+        self.counts, self.rates, self.samples = SubscriptionCounts(), Rates(), Samples()
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
@@ -196,7 +194,6 @@ class Subscription:
             )
         self.dispatcher.add(consumer)
         self.consumers.append(consumer)
-        self.unshown.joined(consumer.holder)
         self._call_all_back()
 
     def remove_consumer(self, consumer: Consumer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -481,3 +482,51 @@ def test_a_standby_is_not_shown_what_the_active_consumer_gives_to_a_transaction(
     assert counts(stage) == (0, 1, 0, 4)
     assert not error_of(end(stage, standby, txn, ABORT))
     assert bodies(standby) == ["0"]
+
+
+def test_nor_is_one_that_was_active_before_and_is_again(stage: Stage) -> None:
+    first = stage.client()
+    subscribe(stage, first, "s", FAILOVER, priority_level=1, permits=100)
+    producer = published(stage, message(0))
+    assert bodies(first) == ["0"]
+    ack(stage, first, wire_id(1, 0))
+    second = consumer(stage, FAILOVER)
+    producer.say(*(message(number) for number in range(1, 5)))
+    stage.turn()
+    assert bodies(second) == ["1", "2", "3", "4"]
+    txn = acked_in(stage, second, wire_id(1, 1))
+    second.hang_up()
+    stage.turn()
+    assert bodies(first) == ["2", "3", "4"]
+    ack(stage, first, wire_id(1, 4), cumulative=True)
+    assert counts(stage) == (0, 1, 0, 4)
+    assert not error_of(end(stage, first, txn, ABORT))
+    assert bodies(first) == ["1"]
+
+
+def test_those_that_wait_for_their_turn_cost_nothing(stage: Stage) -> None:
+    """A hundred standbys, to which all that transactions have acked is unshown."""
+    active = consumer(stage, FAILOVER, permits=200_000)
+    published(stage, *(batch(number, 1024) for number in range(100)))
+    standbys = stage.client()
+    for number in range(100):
+        subscribe(stage, standbys, "s", FAILOVER, number, priority_level=1, permits=1)
+    first = AckSet.full(1024).without(0).to_ack_words()
+    txn = acked_in(stage, active, wire_id(1, 0, ack_set=first))
+    tracemalloc.start()
+    try:
+        ids = [wire_id(1, number, ack_set=first) for number in range(1, 100)]
+        assert not error_of(ack_in(stage, active, txn, *ids))
+        stage.turn()
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert counts(stage).inflight == 102_400
+    assert size < 500_000
+    active.hang_up()
+    stage.turn()
+    assert counts(stage).ready > 90_000, "the next one has as many permits as one batch"
+    (taker,) = [one for one in stage.topic().subscriptions["s"].consumers if one.unacked]
+    ack_all = ack_command(wire_id(1, 0), consumer_id=taker.consumer_id, cumulative=True)
+    assert not error_of(request(stage, standbys, ack_all))
+    assert counts(stage).acked == 1023
