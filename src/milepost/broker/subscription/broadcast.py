@@ -112,7 +112,6 @@ class MemberSubscription(Subscription):
         super().ack(consumer, ack, done)
 
     def keep_up(self) -> None:
-        """Know how far the log is."""
         if self.cursor.end < self.group.cursor.end:
             self.extend(self.group.cursor.end)
 

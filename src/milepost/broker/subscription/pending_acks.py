@@ -64,6 +64,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
             )
         )
         return
+    subscription.keep_up()  # a client may ack an id that a member of a broadcast group has not been sent
     try:
         if ack.is_cut or len(ack.ids) > RANGES_MAX or _set_ranges(ack) > RANGES_MAX:
             raise TooManyRequests(

@@ -775,6 +775,9 @@ class Subscription:
 
     # -- the log's side ----------------------------------------------------------------------------
 
+    def keep_up(self) -> None:
+        """Know how far the log is; it does."""
+
     def extend(self, end_index: int) -> None:
         """New entries are visible."""
         before = self.cursor.end

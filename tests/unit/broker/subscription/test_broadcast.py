@@ -340,6 +340,20 @@ def test_a_publish_costs_members_that_ask_for_nothing_no_step(stage: Stage) -> N
     assert got(late) == ["0", "1", "2", "3"]
 
 
+def test_a_member_acks_in_a_transaction_what_it_has_not_been_sent(stage: Stage) -> None:
+    """As it may outside of one: it knows the id from elsewhere."""
+    client = join(stage, permits=0)
+    publish(stage, 0, 2)
+    txn = transactions.new(stage, client)
+    assert not error_of(transactions.add_subscription(stage, client, txn, "g"))
+    assert not error_of(transactions.ack_in(stage, client, txn, wire_id(1, 0)))
+    stage = stage.restarted()
+    client = join(stage)
+    assert not error_of(transactions.end(stage, client, txn))
+    assert got(client) == ["1"]
+    assert positions(stage) == {"a": 1}
+
+
 def test_what_an_operator_skips_is_skipped_for_every_member(stage: Stage) -> None:
     one = join(stage, "a")
     join(stage, "b", permits=0)
