@@ -20,7 +20,8 @@ from urllib.parse import unquote_plus, unquote_to_bytes
 
 # What stands before a topic's name, then the name, then a subscription's name if there is one.
 _NAMED = re.compile(
-    rb"(/admin/v2/(?:(?:non-)?persistent|schemas)/[^/]+/[^/]+/|/lookup/v2/topic/[^/]+/[^/]+/[^/]+/)"
+    rb"((?:/admin/v2/(?:(?:non-)?persistent|schemas)|/lookup/v2/topic/[^/]+|/admin/v3/transactions/[^/]+)"
+    rb"/[^/]+/[^/]+/)"
     rb"([^/]+)(?:(/subscription/)([^/]+))?(.*)",
     re.DOTALL,
 )

@@ -8,6 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from stage.http import Web
 
+TRANSACTIONS = "/admin/v3/transactions"
 NAMES = ["a%2Fb", "a%2fb", "a b", "a+b", "a%20b", "ä b", "100%"]
 
 
@@ -22,6 +23,8 @@ def test_a_topic_is_found_by_its_name_as_official_clients_encode_it(web: Web, na
         assert web(line).status == 200
     assert web(f"GET /lookup/v2/topic/persistent/public/default/{path}").status == 200
     assert web(f"GET /admin/v2/schemas/public/default/{path}/schema").status == 404  # it has none
+    buffer = f"GET {TRANSACTIONS}/transactionBufferStats/public/default/{path}"
+    assert web(buffer).json["ongoingTxnSize"] == 0
     assert web(f"DELETE {path}").status == 204
 
 
@@ -44,6 +47,18 @@ def test_a_subscription_may_be_encoded_once(web: Web, name: str) -> None:
     assert list(topic.subscriptions) == [name]
 
 
+@pytest.mark.parametrize("name", ["my sub", "a+b", "a/b", "ä"])
+def test_where_acks_of_transactions_are_asked_for_it_is_encoded_once(web: Web, name: str) -> None:
+    """By the Java client too."""
+    web.stage.subscription(web.stage.topic(), name)
+    path = f"public/default/t/{quote(name, safe='')}"
+    assert web(f"GET {TRANSACTIONS}/pendingAckStats/{path}").json["ongoingTxnSize"] == 0
+    assert web(f"GET {TRANSACTIONS}/transactionInPendingAckStats/{path}/0/1").status == 200
+    state = web(f"GET {TRANSACTIONS}/positionStatsInPendingAck/{path}/9/9")
+    assert state.json == {"state": "InvalidPosition"}
+    assert web(f"GET {TRANSACTIONS}/pendingAckInternalStats/{path}").status == 405
+
+
 def test_bytes_that_are_no_text_are_refused_however_often_they_are_encoded(web: Web) -> None:
     web.stage.topic()
     assert web("PUT t/subscription/%FF").status == 400
@@ -58,6 +73,7 @@ def test_bytes_that_are_no_text_are_refused_however_often_they_are_encoded(web: 
         "PUT t%2Fpartitions",
         "GET /lookup/v2/topic/persistent/public/default/t%2Fbundle",
         "GET /admin/v2/schemas/public/default/t%2Fschemas",
+        "GET /admin/v3/transactions/transactionBufferStats/public/default/t%2Fs",
     ],
 )
 def test_a_slash_that_is_encoded_once_names_no_other_resource(web: Web, line: str) -> None:

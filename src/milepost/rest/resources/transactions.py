@@ -46,7 +46,7 @@ _OPERATORS = (Operation.SUPERUSER, Depends(_check_enabled))
 _ROLES = (Operation.IDENTIFIED, Depends(_check_enabled))
 
 TOPIC = "{tenant}/{namespace}/{topic}"
-SUBSCRIPTION = f"{TOPIC}/{{subName}}"
+SUBSCRIPTION = f"{TOPIC}/{{subName:path}}"
 TXN_ID = "{mostSigBits}/{leastSigBits}"
 
 _STATUSES = {None: "OPEN", Outcome.COMMIT: "COMMITTING", Outcome.ABORT: "ABORTING"}
