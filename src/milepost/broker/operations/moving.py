@@ -69,6 +69,7 @@ def _settle(subscription: Subscription, acked: Acked) -> None:
     """Account for an ack that is durable already."""
     subscription_counts.settled(subscription, acked)
     subscription.let_go(acked)
+    subscription.unshown.settled(acked.ranges)
     if given_up := subscription.gate.settled(acked.ranges):
         subscription.pass_over(joined(given_up))
     if subscription.topic.is_terminated:
