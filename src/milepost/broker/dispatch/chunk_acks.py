@@ -53,11 +53,10 @@ def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
 
 def acked_end(subscription: Subscription, message_id: WireId, holder: int) -> int:
     """Behind the last index that a cumulative ack of an id means."""
+    unshown, by_index = subscription.unshown, subscription.limits.batch_index_ack
+    meant = unshown.end_meant_by(holder) if unshown.in_use else None
     return ids_to_indexes.acked_end(
-        subscription.topic,
-        message_id,
-        batch_index_ack=subscription.limits.batch_index_ack,
-        meant=subscription.unshown.end_meant_by(holder),
+        subscription.topic, message_id, batch_index_ack=by_index, meant=meant
     )
 
 
@@ -65,7 +64,8 @@ def ack_up_to(subscription: Subscription, end: int, holder: int) -> Acked:
     """Obey a cumulative ack; it leaves what its sender was not shown, too."""
     # First: where those lie may have to be read, and then this is heard again.
     unmet = unmet_chunks(subscription, end)
-    cursor, hidden = subscription.cursor, subscription.unshown.hidden_below(end, holder)
+    cursor, unshown = subscription.cursor, subscription.unshown
+    hidden = unshown.hidden_below(end, holder) if unshown.in_use else None
     ranges = subscription.gate.ack_ranges(end, hidden)
     if ranges is not None:
         ranges += unmet

@@ -135,8 +135,8 @@ class Unshown:
         return named
 
     def end_meant_by(self, holder: int) -> MeantEnd:
-        """Where a cumulative ack of a consumer ends; None: where its id says."""
-        return partial(self.spoken_end, holder) if self.in_use else None
+        """The same of a cumulative ack."""
+        return partial(self.spoken_end, holder)
 
     def spoken_end(self, holder: int, first: int, end: int) -> int:
         """Behind the last message that a consumer means, of those that the id of a cumulative ack names in

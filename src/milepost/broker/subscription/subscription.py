@@ -602,7 +602,7 @@ class Subscription:
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
                     end = chunk_acks.acked_end(self, ack.ids[0], holder)
-                    if self._held.acked([(end - 1, end)]):
+                    if not self._held.holding or self._held.acked([(end - 1, end)]):
                         self.note_acked(chunk_acks.ack_up_to(self, end, holder))
                 except MilepostError as error:
                     failure = error
