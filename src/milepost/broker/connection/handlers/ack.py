@@ -37,8 +37,8 @@ def ack(session: Session, event: Ack) -> None:
       answered.
     - An id of an entry, an ack set and a cumulative ack do not speak for messages that the consumer was not
       shown: those that a transaction has acked, or that an abort has brought back alone. Nor does an ack of
-      an entry for those that the consumer has acked in a transaction. An id that names nothing else is taken
-      at its word.
+      an entry for those that the consumer has acked in a transaction, nor a cumulative ack of it if they are
+      its last. An id that names nothing else is taken at its word.
     - A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does.
     - An ack for a consumer that is not there is dropped.
     - An id that is not there is an error for the command; its other ids are acked all the same.
