@@ -196,9 +196,12 @@ class World:
         entry = client.entries[self.random.choice(sorted(client.entries))]
         return client, client.connection, entry
 
+    def _able(self, entry: Entry) -> list[int]:
+        """What no transaction has ever acked."""
+        return [number for number in sorted(entry.shown) if entry.indexes[number] not in self.given]
+
     def _some(self, entry: Entry) -> set[int]:
-        given = {number for number in entry.shown if entry.indexes[number] in self.given}
-        if not (able := sorted(entry.shown - given)):
+        if not (able := self._able(entry)):
             return set()
         return set(self.random.sample(able, self.random.randint(1, len(able))))
 
@@ -220,9 +223,9 @@ class World:
             self.done.update(index for index in named if index not in self.given)
 
     def _ack_up_to(self, client: Client, connection: Loopback, entry: Entry) -> None:
-        if len(entry.positions) > 1:
+        if len(entry.positions) > 1 or not (able := self._able(entry)):
             return
-        number = self.random.choice(sorted(entry.shown))
+        number = self.random.choice(able)
         entry.left = {one for one in entry.left if one > number}
         (up_to,) = entry.ids(entry.left)
         for one in client.entries.values():
