@@ -59,6 +59,23 @@ def test_where_acks_of_transactions_are_asked_for_it_is_encoded_once(web: Web, n
     assert web(f"GET {TRANSACTIONS}/pendingAckInternalStats/{path}").status == 405
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "POST /admin/v2/namespaces/public/default/clearBacklog/team%2Freports",
+        "POST /admin/v2/namespaces/public/default/0x00000000_0xffffffff/clearBacklog/team%2Freports",
+        "POST /admin/v2/namespaces/public/default/unsubscribe/team%2Freports",
+        "POST /admin/v2/namespaces/public/default/0x00000000_0xffffffff/unsubscribe/team%2Freports",
+        "GET t/subscription/team%2Freports/replicatedSubscriptionStatus",
+        "GET t/team%2Freports/dispatchRate",
+        "DELETE t/team%2Freports/dispatchRate",
+    ],
+)
+def test_a_subscription_with_a_slash_is_found_by_every_route(web: Web, line: str) -> None:
+    web.stage.subscription(web.stage.topic(), "team/reports")
+    assert web(line).status in (200, 204)
+
+
 def test_bytes_that_are_no_text_are_refused_however_often_they_are_encoded(web: Web) -> None:
     web.stage.topic()
     assert web("PUT t/subscription/%FF").status == 400

@@ -239,8 +239,8 @@ async def clear_backlog(asked: Asked, part: AskedPart, dry_run: DryRun = False) 
     return await _clear(asked, part, None, dry_run)
 
 
-@router.post("/clearBacklog/{subscription}", status_code=204, responses=_WOULD)
-@router.post("/{bundle:bundle}/clearBacklog/{subscription}", status_code=204, responses=_WOULD)
+@router.post("/clearBacklog/{subscription:path}", status_code=204, responses=_WOULD)
+@router.post("/{bundle:bundle}/clearBacklog/{subscription:path}", status_code=204, responses=_WOULD)
 async def clear_backlog_of_one(
     asked: Asked, part: AskedPart, subscription: str, dry_run: DryRun = False
 ) -> Response:
@@ -263,8 +263,8 @@ async def _clear(asked: Asked, part: Part, wanted: str | None, dry_run: bool) ->
     return no_content()
 
 
-@router.post("/unsubscribe/{subscription}", status_code=204, responses=_WOULD)
-@router.post("/{bundle:bundle}/unsubscribe/{subscription}", status_code=204, responses=_WOULD)
+@router.post("/unsubscribe/{subscription:path}", status_code=204, responses=_WOULD)
+@router.post("/{bundle:bundle}/unsubscribe/{subscription:path}", status_code=204, responses=_WOULD)
 async def unsubscribe(
     asked: Asked, part: AskedPart, subscription: str, dry_run: DryRun = False
 ) -> Response:

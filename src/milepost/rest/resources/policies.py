@@ -179,7 +179,7 @@ def _add_per_subscription(policy: Policy, route: Route) -> None:
     async def remove(subscription: str, target: Target = asked) -> None:
         await target.set(policy, None, subscription)
 
-    path = f"{{subscription}}/{route.per_subscription}"
+    path = f"{{subscription:path}}/{route.per_subscription}"
     handlers: dict[str, Handler] = {"GET": get, "POST": set_it, "DELETE": remove}
     doc = f"{policy.doc} Of one subscription, before what its topic has."
     _serve(Level.TOPIC, path, handlers, f"{policy.name}_of_one", doc)

@@ -35,7 +35,7 @@ router = Router("replication")
 
 NAMESPACE: Final = f"{ADMIN}/namespaces/{{tenant}}/{{namespace}}"
 SHADOWS: Final = f"{TOPIC}/shadowTopics"
-STATUS: Final = f"{TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus"
+STATUS: Final = f"{TOPIC}/subscription/{{subscription:path}}/replicatedSubscriptionStatus"
 # Keys in a namespace's document.
 ALLOWED_CLUSTERS, MIGRATED = "allowed clusters", "migrated"
 

@@ -160,8 +160,8 @@ EVERYWHERE: Final[dict[tuple[str, str], Merge]] = {
     ("PUT", f"{_BUNDLE}/unload"): first,
     ("POST", f"{_PART}/clearBacklog"): sums,
     ("POST", f"{_BUNDLE}/clearBacklog"): sums,
-    ("POST", f"{_PART}/clearBacklog/{{subscription}}"): sums,
-    ("POST", f"{_BUNDLE}/clearBacklog/{{subscription}}"): sums,
+    ("POST", f"{_PART}/clearBacklog/{{subscription:path}}"): sums,
+    ("POST", f"{_BUNDLE}/clearBacklog/{{subscription:path}}"): sums,
     ("GET", f"{ADMIN}/brokers/backlog-quota-check"): first,
     ("GET", f"{ADMIN}/brokers/health"): first,
     ("GET", f"{ADMIN}/broker-stats/topics"): documents,
@@ -186,8 +186,8 @@ REFUSED: Final[dict[tuple[str, str], str]] = {
     "give namespaces or topics rates of their own",
     ("POST", f"{_PART}/resourcegroup/{{name}}"): "rates of a group are not shared among workers: "
     "give namespaces or topics rates of their own",
-    ("POST", f"{_PART}/unsubscribe/{{subscription}}"): _ONE_BY_ONE,
-    ("POST", f"{_BUNDLE}/unsubscribe/{{subscription}}"): _ONE_BY_ONE,
+    ("POST", f"{_PART}/unsubscribe/{{subscription:path}}"): _ONE_BY_ONE,
+    ("POST", f"{_BUNDLE}/unsubscribe/{{subscription:path}}"): _ONE_BY_ONE,
     ("POST", f"{ADMIN}/namespaces/grantPermissionsOnTopics"): _ONE_BY_ONE,
     ("POST", f"{ADMIN}/namespaces/revokePermissionsOnTopics"): _ONE_BY_ONE,
     ("PUT", f"{_PART}/{{bundle:splittable}}/split"): "bundles are not divided where there are "
