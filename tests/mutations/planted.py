@@ -81,7 +81,7 @@ BUGS = (
     # What acks do not speak for.
     Bug(
         _B + "dispatch/unshown.py",
-        "                named = left\n",
+        "            named = left\n",
         "",
         _TORN,
     ),
@@ -119,6 +119,18 @@ BUGS = (
         _B + "dispatch/unshown.py",
         "            self._hidden[holder] = IndexRanges()\n",
         "            pass\n",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "return named if is_single else _outside(self._cursor.pended_within(named), named)",
+        "return named",
+        _TORN,
+    ),
+    Bug(
+        _B + "dispatch/unshown.py",
+        "            unsent.discard_all(self._cursor.inflight_within(holder, unsent))\n",
+        "",
         _TORN,
     ),
     Bug(

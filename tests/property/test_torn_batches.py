@@ -52,6 +52,8 @@ class Entry:
         self.shown: set[int] = set()
         self.left: set[int] = set()
         """What its client thinks is not acked."""
+        self.before: set[int] = set()
+        """What came on this connection before: an ack does not say which delivery it answers."""
 
     def indexes_of(self, numbers: set[int]) -> list[int]:
         whole = len(self.positions) > 1
@@ -124,6 +126,9 @@ class Client:
             bits = AckSet.from_message_words(delivery.ack_set, size)
             entry.shown = {number for number in range(size) if is_pending(bits, number)}
         entry.left = set(entry.shown) if self.merges else set(range(entry.size))
+        before = self.entries.get(position)
+        if before is not None and before.session == self.session:
+            entry.before = before.shown | before.before
         self.entries[position] = entry
         for index in entry.indexes_of(entry.shown):
             assert index not in self.world.done, f"{index} came again to {self.name}"
@@ -217,7 +222,7 @@ class World:
             return
         entry.left -= numbers
         named = entry.indexes_of(numbers)
-        self.acked.update(named)
+        self.acked.update(named, entry.indexes_of(entry.before))
         assert not error_of(request(self.stage, connection, ack_command(*entry.ids(entry.left))))
         if entry.session == client.session:
             self.done.update(index for index in named if index not in self.given)

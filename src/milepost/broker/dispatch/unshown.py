@@ -100,7 +100,10 @@ class Unshown:
         if self.torn.next_range(first, end) is not None:  # else the others are acked
             rest = IndexRanges(shown).gaps(first, end)
             unacked = self._cursor.unacked_within
-            self._hide(IndexRanges(one for gap in rest for one in unacked(*gap)), holder)
+            unsent = IndexRanges(one for gap in rest for one in unacked(*gap))
+            # What it holds of the entry was sent to it before: an ack does not say which delivery it answers.
+            unsent.discard_all(self._cursor.inflight_within(holder, unsent))
+            self._hide(unsent, holder)
 
     def settled(self, ranges: Iterable[Range]) -> None:
         """These are acked."""
@@ -126,12 +129,16 @@ class Unshown:
     ) -> Sequence[Range]:
         """What a consumer means, of the messages that one id in its ack names. `is_all`: the ack says
         nothing more of that entry elsewhere."""
-        for marked in (self._hidden.get(holder, self.torn), self._given.get(holder)):
-            if marked:
-                left = [gap for first, end in named for gap in marked.gaps(first, end)]
-                if is_all and not left:
-                    break  # it names nothing else
-                named = left
+        if hidden := self._hidden.get(holder, self.torn):
+            left = _outside(hidden, named)
+            if is_all and not left:  # it names nothing else
+                is_single = sum([end - first for first, end in named]) == 1
+                # Of a batch, what is with a transaction was in no delivery.
+                return named if is_single else _outside(self._cursor.pended_within(named), named)
+            named = left
+        if given := self._given.get(holder):
+            left = _outside(given, named)
+            return left if left or not is_all else named
         return named
 
     def end_meant_by(self, holder: int) -> MeantEnd:
@@ -167,3 +174,8 @@ class Unshown:
             within = self._cursor.unacked_within
             self._hidden[holder] = left = IndexRanges(one for gap in hidden for one in within(*gap))
             self._tidy_at[holder] = 2 * left.count + _SLACK
+
+
+def _outside(marked: IndexRanges, ranges: Sequence[Range]) -> Sequence[Range]:
+    """What of these ranges is not marked."""
+    return [gap for first, end in ranges for gap in marked.gaps(first, end)]

@@ -114,6 +114,17 @@ class TestWhatATransactionHas:
         ack(stage, client)
         assert counts(stage) == (0, 0, 0, 3)
 
+    @pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
+    def test_an_ack_of_two_deliveries_to_one_consumer_speaks_for_both(
+        self, stage: Stage, sub_type: Any
+    ) -> None:
+        """It names the entry, and does not say which of them it answers."""
+        client, txn = torn(stage, sub_type)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert shown(client) == [[0]]
+        ack(stage, client)
+        assert counts(stage) == (0, 0, 0, 3)
+
     def test_a_set_that_was_merged_with_that_of_the_delivery_leaves_it(self, stage: Stage) -> None:
         client, txn = torn(stage)
         ack(stage, client, wire_id(1, 0, ack_set=[0b100]))
@@ -199,6 +210,24 @@ class TestWhatATransactionHas:
         for one in (txn, other):
             assert not error_of(end(stage, client, one, ABORT))
         assert shown(client) == [[0]]
+
+    def test_an_ack_of_a_batch_whose_shown_message_another_has_acked_leaves_the_rest(
+        self, stage: Stage
+    ) -> None:
+        """All that is left of the batch was in no delivery."""
+        first = consumer(stage, FAILOVER)
+        published(stage)
+        txn = acked_in(stage, first, wire_id(1, 0, ack_set=[0b001]))
+        first.hang_up()
+        stage.turn()
+        client, standby = consumer(stage, FAILOVER), consumer(stage, FAILOVER)
+        assert shown(client) == [[0]]
+        other = acked_in(stage, standby, wire_id(1, 0, ack_set=[0b110]))
+        assert not error_of(end(stage, standby, other))
+        ack(stage, client)
+        assert counts(stage) == (0, 2, 0, 1)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert [1, 2] in shown(client) + shown(standby)
 
     def test_a_part_of_a_long_ack_set_is_no_ack_of_it_alone(self) -> None:
         """The set is obeyed in slices, and one of them has nothing that was shown."""
