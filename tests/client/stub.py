@@ -33,6 +33,8 @@ class Stub(asyncio.Protocol):
         self.shared = shared or self
         # How many more subscriptions are taken and closed at once, in one write.
         self.closes = 0
+        # How many more questions about partitions cut their connection in place of an answer.
+        self.cuts = 0
         # Why messages are refused; empty: they are not answered at all.
         self.disk_error = ""
         self.producers = 0
@@ -69,6 +71,9 @@ class Stub(asyncio.Protocol):
                 self.protocol.accept()
             case pb.CommandLookupTopic():
                 self.protocol.write(replies.lookup_connect(message.request_id, "pulsar://stub"))
+            case pb.CommandPartitionedTopicMetadata() if self.shared.cuts:
+                self.shared.cuts -= 1
+                self.transport.abort()
             case pb.CommandPartitionedTopicMetadata():
                 self.protocol.write(replies.partitions(message.request_id, 0))
             case pb.CommandSubscribe():

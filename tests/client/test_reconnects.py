@@ -334,3 +334,11 @@ async def test_a_question_is_asked_again_when_its_connection_is_lost(topic: str,
             link.cut()
             await asked
             assert proxy.links[-1] is not link
+
+
+async def test_a_question_outlasts_several_processes_that_go() -> None:
+    """Each of them takes connections until it is gone."""
+    async with scripted() as (client, stub):
+        stub.cuts = 6
+        assert await client.get_topic_partitions("t") == ["persistent://public/default/t"]
+        assert stub.cuts == 0

@@ -130,7 +130,7 @@ class Round:
 
     def _under_load(self, stack: ExitStack, cluster: Cluster, nemesis: Nemesis) -> None:
         self.history.note("start")
-        load = Load(self.history, cluster.brokers, self.seed)
+        load = Load(self.history, cluster.brokers, self.seed, self.directory / "official.log")
         stack.callback(load.client.shutdown)
         stack.callback(load.over.set)
         stack.callback(load.has_published.set)

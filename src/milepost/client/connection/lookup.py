@@ -9,6 +9,7 @@ nothing of what is done with the answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,8 +22,10 @@ T = TypeVar("T")
 
 REDIRECTS_MAX: Final = 20
 # How often the client asks a question whose connection is lost before the answer. Several processes of a
-# broker listen at one address, and each of them ends with its shard.
-ASKS_MAX: Final = 4
+# broker listen at one address, and each of them ends with its shard; one that goes takes connections until it
+# is gone. The pause before the next question doubles: two and a half seconds in all.
+ASKS_MAX: Final = 9
+PAUSE_FIRST_S: Final = 0.01
 
 
 class BrokerAddress(NamedTuple):
@@ -122,4 +125,5 @@ class Lookup:
             except ConnectError:
                 if connection.is_open or number == ASKS_MAX:
                     raise
+            await asyncio.sleep(PAUSE_FIRST_S * 2 ** (number - 1))
         raise AssertionError("the last attempt returns or raises")
