@@ -130,15 +130,15 @@ def test_who_may_look_at_a_transaction(role: str | None, status: int, owner: str
                 assert Web(stage)(line, **headers).status == 403
 
 
-@pytest.mark.parametrize(("role", "status"), [("billing", 200), ("root", 200), ("reader", 403)])
-def test_who_may_look_at_a_transaction_without_topics(role: str, status: int) -> None:
-    """Its owner and superusers: there is no topic that another role may look up."""
+@pytest.mark.parametrize("role", ["billing", "root", "reader"])
+def test_every_role_may_look_at_a_transaction_without_topics(role: str) -> None:
+    """There is no topic that it may not look up, and the suite of Go's client asks as another role."""
     with Stage(**SECURED) as stage:
         reply = request(
             stage, stage.client(**shown("billing")), pb.CommandNewTxn(txn_ttl_millis=9_000)
         )
         target = f"GET {BASE}/transactionMetadata/0/{reply.txnid_least_bits}"
-        assert Web(stage)(target, **bearer(role)).status == status
+        assert Web(stage)(target, **bearer(role)).status == 200
 
 
 def test_a_damaged_topic_does_not_keep_the_metadata_back(opened: Open) -> None:
