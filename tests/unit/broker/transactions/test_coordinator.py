@@ -34,7 +34,7 @@ def known(coordinator: Coordinator) -> Any:
         coordinator.series.last,
         # A run without open transactions is remembered by the process alone, to refuse it sooner.
         {
-            key: {run: open_ for run, open_ in runs.items() if open_}
+            key: {name: run for name, run in runs.items() if run.open}
             for key, runs in coordinator.series._runs.items()
         },
     )
