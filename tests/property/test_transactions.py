@@ -185,8 +185,8 @@ class Transactions(RuleBasedStateMachine):
         gone = model.acked | model.hidden()
         if txn is None:
             assert not error_of(reply)
-            # Of a batch it leaves what its own consumer has acked in a transaction. Where nothing else is left
-            # of it, that counts as long as the broker remembers whose it was: until it opens the topic anew.
+            # Of a batch it leaves what its own consumer has acked in a transaction. Where nothing else is
+            # left of it, that counts as long as the broker remembers whose it was: until it opens the topic anew.
             left, cursor = (
                 indexes - model.pending.keys(),
                 self.stage.topic().subscriptions[SUBSCRIPTION].cursor,
