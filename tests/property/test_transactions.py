@@ -186,11 +186,9 @@ class Transactions(RuleBasedStateMachine):
         if txn is None:
             assert not error_of(reply)
             # Of a batch it leaves what its own consumer has acked in a transaction. Where nothing else is
-            # left of it, that counts as long as the broker remembers whose it was: until it opens the topic anew.
-            left, cursor = (
-                indexes - model.pending.keys(),
-                self.stage.topic().subscriptions[SUBSCRIPTION].cursor,
-            )
+            # left of it, that counts until the broker opens the topic anew, and forgets whose it was.
+            cursor = self.stage.topic().subscriptions[SUBSCRIPTION].cursor
+            left = indexes - model.pending.keys()
             if left or not all(cursor.is_acked(Span(index, 1)) for index in indexes):
                 indexes = left
             model.acked |= indexes
