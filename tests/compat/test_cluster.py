@@ -589,6 +589,13 @@ def test_a_broker_cut_off_from_the_bucket_stops_serving(
     assert [int(reader.read_next(30_000).data()) for _ in range(10)] == list(range(10))
 
 
+def backlog(broker: BrokerProcess, topic: str, subscription: str) -> int:
+    status, stats = broker.rest("GET", f"/admin/v2/{topic.replace('://', '/')}/stats")
+    assert status == 200, stats
+    found: int = stats["subscriptions"][subscription]["msgBacklog"]
+    return found
+
+
 def test_a_broker_that_is_stopped_gives_its_shards_to_the_others(
     cluster: Cluster, client: pulsar.Client
 ) -> None:
@@ -600,6 +607,7 @@ def test_a_broker_that_is_stopped_gives_its_shards_to_the_others(
     for _ in range(10):
         consumer.acknowledge(consumer.receive(30_000))
     owner = cluster.owner_of(topic)
+    until(lambda: backlog(owner, topic, "s") == 10, "the client has sent its acks")
     notice = f"bucket/milepost/board/{cluster.ready(owner)['broker']}"
     assert notice in cluster.stores[0].objects
     owner.stop()
