@@ -19,6 +19,8 @@ from compat.broker_process import BrokerProcess
 from compat.talk import batching, payloads, receive, send_all
 from pulsar import ConsumerType, InitialPosition, MessageId
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Record, String
+from suites.run import go
+from suites.standalone import taken_ports
 
 SOURCE = Path(__file__).with_name("go_client")
 BUILD_TIMEOUT_S = 280
@@ -136,3 +138,20 @@ def test_schemas_both_ways(
         ("go-1", 1),
         ("go-2", 2),
     ]
+
+
+def test_its_own_tests_of_transactions(program: Path, tmp_path: Path) -> None:
+    """`TestTxn_*` as the client brings them, from the module that `program` is built with.
+
+    They ask for a broker at fixed ports. The whole suites are `make suites`.
+    """
+    taken = taken_ports()
+    if taken:
+        pytest.skip(f"they need the ports {taken}, which somebody has")
+    listed = ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/apache/pulsar-client-go"]
+    found = subprocess.run(listed, cwd=SOURCE, capture_output=True, text=True, check=True)
+    module = Path(found.stdout.strip())
+    text = (module / "pulsar" / "transaction_test.go").read_text("utf-8")
+    outcome = go(module, tmp_path, "^TestTxn_")
+    assert (outcome.failed, outcome.skipped) == ([], 0)
+    assert outcome.passed == text.count("func TestTxn_") > 0
