@@ -9,6 +9,7 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 from compat.talk import batching
+from stage.official_table import OfficialTable
 
 DEADLINE_S = 30
 
@@ -66,14 +67,13 @@ def test_a_table_view_shows_the_last_of_each_key(
     producer = batching(client, topic)
     publish(producer, ("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"), ("c", b""))
     compact(broker, topic)
-    table = client.create_table_view(topic)
-    assert {key: table.get(key) for key in ("a", "b", "c")} == {"a": b"3", "b": b"2", "c": None}
-    publish(producer, ("d", b"5"))
-    deadline = time.monotonic() + DEADLINE_S
-    while table.get("d") is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # sleep: asks again until the deadline
-    table.close()
+    with OfficialTable(broker.url, topic) as table:
+        assert table.content() == {"a": b"3", "b": b"2"}
+        publish(producer, ("d", b"5"))
+        deadline = time.monotonic() + DEADLINE_S
+        while "d" not in table.content():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)  # sleep: asks again until the deadline
 
 
 def test_it_survives_a_kill(own_broker: Any, connect: Any, topic: str) -> None:

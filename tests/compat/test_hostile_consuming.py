@@ -228,7 +228,10 @@ END = 99
 
 SEEKS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     # What is sent, by the topic's ledger, and the index of the first message that comes.
-    "another topic's later ledger": (lambda ledger: {"message_id": id_data(10**6, 0)}, END),
+    "another topic's later ledger": (
+        lambda ledger: {"message_id": id_data(ledger + 10**6, 0)},
+        END,
+    ),
     "another topic's earlier ledger": (lambda ledger: {"message_id": id_data(0, 5)}, 0),
     "entry -1": (lambda ledger: {"message_id": id_data(ledger, -1)}, 0),
     "ledger -1": (lambda ledger: {"message_id": id_data(-1, 7)}, 0),

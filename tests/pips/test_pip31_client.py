@@ -16,6 +16,7 @@ import pytest
 from client.harness import any_broker
 from compat.broker_process import BrokerProcess
 from compat.transaction_scenes import SCENES, Scene
+from stage.official_table import official_table
 
 import milepost
 
@@ -68,15 +69,12 @@ def _read(stand: Stand, scene: Scene) -> list[bytes]:
     return found
 
 
-def _table(of: Callable[[Stand], Any]) -> Callable[[Stand, Scene], dict[str, bytes]]:
-    def seen(stand: Stand, scene: Scene) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        view = of(stand).create_table_view(scene.topic)
-        view.for_each(found.__setitem__)
-        view.close()
-        return found
-
-    return seen
+def _table(stand: Stand, scene: Scene) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    view = stand.client.create_table_view(scene.topic)
+    view.for_each(found.__setitem__)
+    view.close()
+    return found
 
 
 def _peeked(stand: Stand, scene: Scene) -> list[bytes]:
@@ -105,12 +103,12 @@ ROWS = (
     Row("reader of the official client", _read, _all),
     Row(
         "table view of the official client",
-        _table(lambda stand: stand.official),
+        lambda stand, scene: official_table(stand.broker.url, scene.topic),
         lambda scene: scene.by_key,
     ),
     Row(
         "table view of Milepost's client",
-        _table(lambda stand: stand.client),
+        _table,
         lambda scene: scene.by_key,
     ),
     Row("`milepost peek`", _peeked, _all),
