@@ -168,9 +168,7 @@ def test_the_newest_messages_come_first_and_open(console: Console) -> None:
     first.wait_for()
     assert first.get_attribute("data-index") == "4999"
     first.locator("summary").click()
-    first.locator(
-        "pre"
-    ).wait_for()  # it is made when the message is opened, a moment after the click
+    first.locator("pre").wait_for()  # it is made a moment after the click
     text = first.inner_text()
     assert '"order": 4999' in text
     assert re.search(r"Id\s+\d+:\d+", text)
