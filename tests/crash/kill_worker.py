@@ -34,7 +34,7 @@ from milepost.storage.ledgers.log import Log, RollPolicy
 
 
 class _Always(Shortcut):
-    def allows(self, now: float, cpu_s: float, count: int, size: int) -> bool:
+    def allows(self, now: float, cpu_s: Callable[[], float], count: int, size: int) -> bool:
         return True
 
 

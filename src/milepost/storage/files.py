@@ -109,19 +109,22 @@ class RealAppendFile:
         self._fd = fd
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        # A vectored write may stop anywhere (a signal, a full disk); go on behind what it took.
+        if len(buffers) <= BUFFERS_PER_WRITE_MAX:
+            self._append(buffers)
+            return
         for start in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
-            group = buffers[start : start + BUFFERS_PER_WRITE_MAX]
-            left = sum(map(len, group))
-            written = os.pwritev(self._fd, group, self.size)
-            self.size += written
-            left -= written
-            if left:
-                rest = memoryview(b"".join(group))[written:]
-                while rest:
-                    written = os.pwrite(self._fd, rest, self.size)
-                    self.size += written
-                    rest = rest[written:]
+            self._append(buffers[start : start + BUFFERS_PER_WRITE_MAX])
+
+    def _append(self, buffers: Sequence[Buffer]) -> None:
+        # A vectored write may stop anywhere (a signal, a full disk); go on behind what it took.
+        written = os.pwritev(self._fd, buffers, self.size)
+        self.size += written
+        if written != sum(map(len, buffers)):
+            rest = memoryview(b"".join(buffers))[written:]
+            while rest:
+                written = os.pwrite(self._fd, rest, self.size)
+                self.size += written
+                rest = rest[written:]
 
     def sync(self) -> None:
         os.fdatasync(self._fd)

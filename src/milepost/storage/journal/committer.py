@@ -125,12 +125,12 @@ class Committer(AnyCommitter):
         self._is_scheduled = False
         journal = self._journal
         assert not self._is_away, "scheduled while the thread has the turn"
-        if not journal.is_waiting:
+        count, size = journal.load()
+        if not count:
             return
         clock = self._clock
         now = clock.monotonic()
-        count, size = journal.load()
-        if self._shortcut.allows(now, clock.thread_cpu(), count, size) and journal.is_plain:
+        if self._shortcut.allows(now, clock.thread_cpu, count, size) and journal.is_plain:
             before = journal.commits
             try:
                 commits = journal.commit()

@@ -100,7 +100,7 @@ class Journal(JournalQueue):
             self._file is not None
             and not runway.is_suspect
             and (not runway.is_laying or runway.is_clear(self._good_size + self._load_size()))
-            and all(one.kind != ROLL for one in self._queue)
+            and not self._rolls
         )
 
     def _load_size(self) -> int:
@@ -111,8 +111,8 @@ class Journal(JournalQueue):
         """Take everything that waits, make it durable with one sync, and say how it went."""
         group, mark = self._take()
         commits: list[Commit] = []
-        refused = [w for w in group if w.generation < self._refuse_below]
-        if refused:
+        if group and group[0].generation < self._refuse_below:
+            refused = [w for w in group if w.generation < self._refuse_below]
             group = group[len(refused) :]
             commits.append(Commit(refused, _behind_a_failure(), self._number))
         if group:

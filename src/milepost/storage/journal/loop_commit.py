@@ -8,14 +8,17 @@ long, one that failed, or a loop that is busy closes the way for a while.
 Pure: it is told the time, and knows neither journal nor thread.
 
     >>> shortcut = Shortcut(typical_max_s=0.001)
-    >>> shortcut.allows(0.0, 0.0, count=1, size=200)     # a disk is slow until it was seen to be quick
+    >>> def idle(): return 0.0
+    >>> shortcut.allows(0.0, idle, count=1, size=200)    # a disk is slow until it was seen to be quick
     False
     >>> for _ in range(8): shortcut.took(0.0, 0.0002, on_loop=False)
-    >>> shortcut.allows(0.0, 0.0, count=1, size=200)
+    >>> shortcut.allows(0.0, idle, count=1, size=200)
     True
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 # Syncs that take longer than this are the thread's.
 TYPICAL_MAX_S = 0.001
@@ -26,6 +29,8 @@ SIZE_MAX = 16 * 1024
 # many seconds more in a row. Beyond that it has no time to stand still.
 BUSY_MAX = 0.85
 RUN_MAX_S = 0.01
+# It is looked at no more often than this: to ask what time the loop has used is a call of the kernel.
+LOOK_S = 0.001
 # A commit is slow that takes so many times as long as a typical one may.
 SLOW_FACTOR = 20
 # How long the way stays closed, whatever closed it.
@@ -43,13 +48,24 @@ class Shortcut:
         self._closed_until = 0.0
         # How long the loop was busy beyond what it may be. Invariant: not negative.
         self._busy_s = 0.0
-        # … as of then, and of so much processor time.
-        self._now = 0.0
+        # … as of then, and of so much processor time; None: it was never looked at.
+        self._now = -LOOK_S
         self._cpu_s: float | None = None
 
-    def allows(self, now: float, cpu_s: float, count: int, size: int) -> bool:
-        """May the loop commit so many records of so many bytes now? `cpu_s` is the processor time it
-        has used so far."""
+    def allows(self, now: float, cpu_s: Callable[[], float], count: int, size: int) -> bool:
+        """May the loop commit so many records of so many bytes now? `cpu_s` tells the processor time that
+        it has used so far."""
+        if now - self._now >= LOOK_S:
+            self._look(now, cpu_s())
+        return (
+            count <= COUNT_MAX
+            and size <= SIZE_MAX
+            and now >= self._closed_until
+            and self._typical_s < self._typical_max_s
+        )
+
+    def _look(self, now: float, cpu_s: float) -> None:
+        """How busy was the loop since it was looked at last?"""
         if self._cpu_s is not None:
             self._busy_s += cpu_s - self._cpu_s - (now - self._now) * BUSY_MAX
             if self._busy_s < 0:
@@ -58,12 +74,6 @@ class Shortcut:
                 self._busy_s = 0.0
                 self.close(now)
         self._now, self._cpu_s = now, cpu_s
-        return (
-            count <= COUNT_MAX
-            and size <= SIZE_MAX
-            and now >= self._closed_until
-            and self._typical_s < self._typical_max_s
-        )
 
     def took(self, now: float, seconds: float, *, on_loop: bool, count: int = 1) -> None:
         """A commit of so many records ended now, well or not, and took so long."""

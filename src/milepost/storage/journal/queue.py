@@ -68,6 +68,8 @@ class JournalQueue:
         self.rolled_to = file_number
         """The file that the last roll began."""
         self._generation = 0
+        # Rolls that were submitted and are not told of yet.
+        self._rolls = 0
         self.on_waiting: Callable[[], None] = lambda: None
         """Called when something waits for a commit and nothing did before."""
         self._queue: deque[Waiting] = deque()
@@ -112,6 +114,7 @@ class JournalQueue:
         lies in files before `rolled_to`.
         """
         self.size_submitted = 0
+        self._rolls += 1
         sequence = self.last_sequence
         self._enqueue(Waiting(self._generation, ROLL, 0, sequence, None, 0, 0, done))
         return sequence
@@ -140,6 +143,7 @@ class JournalQueue:
                 self.refused_through = self.last_sequence
             for _, kind, _, _, _, size, _, done in commit.waiting:
                 if kind == ROLL:
+                    self._rolls -= 1
                     self.rolled_to = commit.file_number
                 elif lost_records:
                     self.size_submitted -= size + RECORD_HEADER_SIZE

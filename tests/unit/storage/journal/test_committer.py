@@ -24,7 +24,7 @@ class Decided(Shortcut):
         self.is_open = is_open
         self.closings = 0
 
-    def allows(self, now: float, cpu_s: float, count: int, size: int) -> bool:
+    def allows(self, now: float, cpu_s: Callable[[], float], count: int, size: int) -> bool:
         return self.is_open
 
     def close(self, now: float) -> None:

@@ -8,6 +8,7 @@ from milepost.storage.journal.loop_commit import (
     BUSY_MAX,
     CLOSED_S,
     COUNT_MAX,
+    LOOK_S,
     RUN_MAX_S,
     SIZE_MAX,
     SLOW_FACTOR,
@@ -27,7 +28,7 @@ class Day:
         self.cpu_s = 7.0
 
     def allows(self, count: int = 1, size: int = 200) -> bool:
-        return self.shortcut.allows(self.now, self.cpu_s, count, size)
+        return self.shortcut.allows(self.now, lambda: self.cpu_s, count, size)
 
     def commit(
         self, seconds: float = QUICK_S, *, on_loop: bool = True, times: int = 1, count: int = 1
@@ -146,9 +147,24 @@ def test_a_loop_that_works_all_the_time_leaves_them_to_the_thread() -> None:
 
 def test_work_of_long_ago_counts_no_more() -> None:
     day = Day().warmed_up()
-    day.cpu_s += RUN_MAX_S * 0.9
-    assert day.allows()
-    day.now += 1.0
-    assert day.allows()
-    day.cpu_s += RUN_MAX_S * 0.9
-    assert day.allows()
+    for _ in range(2):
+        day.now += LOOK_S
+        day.cpu_s += RUN_MAX_S * 0.9
+        assert day.allows()
+        day.now += 1.0
+        assert day.allows()
+
+
+def test_the_time_that_the_loop_has_used_is_asked_for_now_and_then() -> None:
+    """It is a call of the kernel, and one message after the other would make it each time."""
+    shortcut, asked = Shortcut(LIMIT_S), []
+
+    def cpu_s() -> float:
+        asked.append(now)
+        return 0.0
+
+    now = 100.0
+    while now < 100.1:
+        shortcut.allows(now, cpu_s, 1, 200)
+        now += LOOK_S / 8
+    assert len(asked) == pytest.approx(100, rel=0.15)
