@@ -468,8 +468,7 @@ class Session:
         self._unflushed_size = 0
         if self.is_closed:
             return
-        buffers = self.protocol.data_to_send()
-        if buffers:
+        if buffers := self.protocol.data_to_send():
             self._transport.send(buffers)
 
     def writable(self, is_writable: bool) -> None:

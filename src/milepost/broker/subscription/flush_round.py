@@ -16,7 +16,6 @@ for the next round, so that receipts go out and sockets are looked at in between
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -41,9 +40,9 @@ class FlushRound:
         self._loop = asyncio.get_running_loop()
         # A round is on its way. Invariant: true if a read loop, a session or some work waits for one.
         self._is_due = False
-        self._read_loops: deque[Callable[[], None]] = deque()
+        self._read_loops: list[Callable[[], None]] = []
         self._sessions: list[Flushable] = []
-        self._afterwards: deque[Callable[[], None]] = deque()
+        self._afterwards: list[Callable[[], None]] = []
 
     def dispatch(self, run: Callable[[], None]) -> None:
         """Run a read loop in the next round."""
@@ -67,13 +66,13 @@ class FlushRound:
         """Do something, then the round that it asked for. Read loops that wait for the round that is
         scheduled are left to it: receipts do not wait until those have sent what they have at hand."""
         is_scheduled, self._is_due = self._is_due, True
-        earlier, self._read_loops = self._read_loops, deque()
+        earlier, self._read_loops = self._read_loops, []
         try:
             work()
         finally:
             if is_scheduled:
                 self._go()  # the round that is scheduled does the rest
-                self._read_loops.extendleft(reversed(earlier))
+                self._read_loops[:0] = earlier
             else:
                 self._run()
 
@@ -91,7 +90,7 @@ class FlushRound:
                 self._schedule()
 
     def _go(self) -> None:
-        works, self._afterwards = self._afterwards, deque()
+        works, self._afterwards = self._afterwards, []
         if self._read_loops:
             self._dispatch_some()
             if works:
@@ -106,17 +105,15 @@ class FlushRound:
 
     def _dispatch_some(self) -> None:
         # A read loop that is not done asks again: others have their turn before that.
-        waiting, self._read_loops = self._read_loops, deque()
+        waiting, self._read_loops = self._read_loops, []
         until = self._now() + WORK_S
-        while waiting:
-            run = waiting.popleft()
+        for count, run in enumerate(waiting, 1):
             try:
                 run()
             except Exception as error:
                 self._on_error("feed", error)
-            if waiting and self._now() >= until:
-                waiting.extend(self._read_loops)
-                self._read_loops = waiting
+            if count < len(waiting) and self._now() >= until:
+                self._read_loops = waiting[count:] + self._read_loops
                 return
 
     def _flush_all(self) -> None:
