@@ -179,9 +179,9 @@ class Connection:
 
     def data_to_send(self) -> list[Buffer]:
         """Take all that waits to be sent; the caller sends it now and in this order."""
-        data = self._urgent + self._waiting if self._urgent else self._waiting
-        self._urgent = []
-        self._waiting = []
+        data, self._waiting = self._waiting, []
+        if self._urgent:
+            data, self._urgent = self._urgent + data, []
         return data
 
     def close(self) -> None:
@@ -261,6 +261,8 @@ class ServerProtocol(Connection):
                     break
                 if self.state is State.READY and data[at + 9 : at + 10] == _SEND_BYTE:
                     at = scan_sends(data, at, self._frame_max, events)
+                if at == len(data):
+                    break
                 bounds = frame_bounds(data, at, self._frame_max)
                 if bounds is None:
                     break
@@ -275,7 +277,8 @@ class ServerProtocol(Connection):
             events.append(self._fail(failure))
         else:
             # A size that was not looked at may be one that is refused: it is not waited for.
-            self._unfinished.keep(data, at, is_unread=self.has_more)
+            if at < len(data):
+                self._unfinished.keep(data, at, is_unread=self.has_more)
         if at:
             self.heard = True
         return events
