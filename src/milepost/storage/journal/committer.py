@@ -140,7 +140,7 @@ class Committer(AnyCommitter):
                 return
             journal.commits_on_loop += journal.commits - before
             ended = clock.monotonic()
-            self._shortcut.took(ended, ended - now, on_loop=True, count=count)
+            self._shortcut.took(ended, ended - now, on_loop=True, count=count, size=size)
             self._finish(commits, ended)
         else:
             self._is_away = True
@@ -189,5 +189,7 @@ class Committer(AnyCommitter):
     ) -> None:
         if is_last:
             self._is_away = False
-        self._shortcut.took(ended, ended - began, on_loop=False)
+        count = sum([len(one.waiting) for one in commits])
+        size = sum([record.size for one in commits for record in one.waiting])
+        self._shortcut.took(ended, ended - began, on_loop=False, count=count, size=size)
         self._finish(commits, ended)

@@ -33,17 +33,26 @@ RUN_MAX_S = 0.01
 LOOK_S = 0.001
 # A commit is slow that takes so many times as long as a typical one may.
 SLOW_FACTOR = 20
-# How long the way stays closed, whatever closed it.
+# How long the way stays closed behind a failure, or while the loop is busy.
 CLOSED_S = 2.0
+# … and behind a slow commit, as a multiple of what that took, up to a limit: a disk that does so again and
+# again holds up the loop for a small part of its time.
+STALL_FACTOR = 25
+STALL_CLOSED_MAX_S = 30.0
 # How much the newest commit counts in what is typical.
 _WEIGHT = 1 / 8
+
+
+def is_small(count: int, size: int) -> bool:
+    """Is a group of so many records of so many bytes one that the loop may commit?"""
+    return count <= COUNT_MAX and size <= SIZE_MAX
 
 
 class Shortcut:
     def __init__(self, typical_max_s: float = TYPICAL_MAX_S) -> None:
         """`typical_max_s` 0: everything is the thread's."""
         self._typical_max_s = typical_max_s
-        # What a commit takes, on either thread: a moving average.
+        # What a commit of a small group takes, on either thread: a moving average.
         self._typical_s = 2 * typical_max_s
         self._closed_until = 0.0
         # How long the loop was busy beyond what it may be. Invariant: not negative.
@@ -58,8 +67,7 @@ class Shortcut:
         if now - self._now >= LOOK_S:
             self._look(now, cpu_s())
         return (
-            count <= COUNT_MAX
-            and size <= SIZE_MAX
+            is_small(count, size)
             and now >= self._closed_until
             and self._typical_s < self._typical_max_s
         )
@@ -75,15 +83,18 @@ class Shortcut:
                 self.close(now)
         self._now, self._cpu_s = now, cpu_s
 
-    def took(self, now: float, seconds: float, *, on_loop: bool, count: int = 1) -> None:
-        """A commit of so many records ended now, well or not, and took so long."""
-        self._typical_s += (seconds - self._typical_s) * _WEIGHT
+    def took(
+        self, now: float, seconds: float, *, on_loop: bool, count: int = 1, size: int = 0
+    ) -> None:
+        """A commit of so many records of so many bytes ended now, well or not, and took so long."""
+        if is_small(count, size):  # what a large one takes says nothing of those
+            self._typical_s += (seconds - self._typical_s) * _WEIGHT
         if seconds > SLOW_FACTOR * self._typical_max_s:
-            self.close(now)
+            self.close(now, min(STALL_FACTOR * seconds, STALL_CLOSED_MAX_S))
         if on_loop and count > 1:
             # A single record belongs to a client that waits for it; several have come faster than they go.
             self._busy_s += seconds
 
-    def close(self, now: float) -> None:
-        """Leave it to the thread for a while."""
-        self._closed_until = now + CLOSED_S
+    def close(self, now: float, seconds: float = CLOSED_S) -> None:
+        """Leave it to the thread for so long."""
+        self._closed_until = max(self._closed_until, now + seconds)

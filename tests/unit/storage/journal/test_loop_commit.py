@@ -12,6 +12,8 @@ from milepost.storage.journal.loop_commit import (
     RUN_MAX_S,
     SIZE_MAX,
     SLOW_FACTOR,
+    STALL_CLOSED_MAX_S,
+    STALL_FACTOR,
     Shortcut,
 )
 
@@ -86,13 +88,42 @@ def test_a_single_commit_that_is_not_quick_is_forgiven() -> None:
 
 @pytest.mark.parametrize("on_loop", [True, False])
 def test_a_stall_closes_the_way_for_a_while(on_loop: bool) -> None:
-    day = Day().warmed_up()
-    day.commit(SLOW_FACTOR * LIMIT_S * 1.1, on_loop=on_loop)
-    day.shortcut.took(day.now, 0.0, on_loop=False)
+    day, stall_s = Day().warmed_up(), SLOW_FACTOR * LIMIT_S * 1.1
+    day.commit(stall_s, on_loop=on_loop)
     for _ in range(50):  # however quick the disk is meanwhile
         day.shortcut.took(day.now, 0.0, on_loop=False)
+    day.now += stall_s * STALL_FACTOR * 0.99
     assert not day.allows()
-    day.now += CLOSED_S
+    day.now += stall_s * STALL_FACTOR * 0.02
+    assert day.allows()
+
+
+def test_a_stall_closes_the_way_for_no_longer_than_the_limit() -> None:
+    day = Day().warmed_up()
+    day.commit(100.0)
+    for _ in range(100):
+        day.shortcut.took(day.now, 0.0, on_loop=False)
+    day.now += STALL_CLOSED_MAX_S * 0.99
+    assert not day.allows()
+    day.now += STALL_CLOSED_MAX_S * 0.02
+    assert day.allows()
+
+
+def test_a_stall_opens_no_way_that_a_failure_closed() -> None:
+    day = Day().warmed_up()
+    day.shortcut.close(day.now)
+    day.commit(SLOW_FACTOR * LIMIT_S * 1.1, on_loop=False)
+    day.commit(0.0, on_loop=False, times=50)
+    day.now += SLOW_FACTOR * LIMIT_S * 1.1 * STALL_FACTOR
+    assert not day.allows()
+
+
+@pytest.mark.parametrize(("count", "size"), [(COUNT_MAX + 1, 200), (1, SIZE_MAX + 1)])
+def test_what_large_groups_take_says_nothing_of_small_ones(count: int, size: int) -> None:
+    day = Day().warmed_up()
+    for _ in range(100):
+        day.now += 4 * LIMIT_S
+        day.shortcut.took(day.now, 4 * LIMIT_S, on_loop=False, count=count, size=size)
     assert day.allows()
 
 
