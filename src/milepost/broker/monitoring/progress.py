@@ -261,12 +261,9 @@ def _transaction(topic: Topic, txn_id: TxnId, now_ms: int) -> HeldBack:
 
 def _pending_in(subscription: Subscription, now_ms: int, index: int | None = None) -> str:
     """The transaction that has acked an index and has not ended; without one, the oldest of all."""
-    topic, state_id = subscription.topic, subscription.state_id
-    assert topic.transactions is not None, f"{subscription} has acks of transactions"
-    assert state_id is not None, f"{subscription} has acks of transactions"
-    for txn_id, acks in topic.transactions.pending(state_id).items():
-        if index is None or index in acks.ranges:
-            return str(_transaction(topic, txn_id, now_ms))
+    for txn_id, ranges in pending_acks.acked_in(subscription):
+        if index is None or index in ranges:
+            return str(_transaction(subscription.topic, txn_id, now_ms))
     return "a transaction"
 
 

@@ -7,7 +7,7 @@ ready again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.dispatch import chunk_acks
@@ -114,6 +114,17 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
 def count_of(subscription: Subscription) -> int:
     """How many messages transactions have acked that have not ended."""
     return subscription.cursor.inflight_count_of(TRANSACTIONS)
+
+
+def acked_in(subscription: Subscription) -> Iterator[tuple[TxnId, IndexRanges]]:
+    """What each transaction that has not ended has acked, the oldest first; what it acked before a seek is
+    forgotten."""
+    transactions, state_id = subscription.topic.transactions, subscription.state_id
+    if transactions is None or state_id is None:
+        return
+    for txn_id, acks in transactions.pending(state_id).items():
+        if acks.epoch == subscription.cursor.epoch:
+            yield txn_id, acks.ranges
 
 
 def end(subscription: Subscription, acks: Sequence[tuple[PendingAcks, Outcome]]) -> None:

@@ -21,6 +21,7 @@ from milepost.broker.transactions.coordinator import Outcome, Transaction
 from milepost.broker.workers.link import Answer, Doc
 from milepost.errors import CorruptData, TopicNotFound
 from milepost.positions.names import TopicName
+from milepost.positions.ranges import IndexRanges
 from milepost.positions.transactions import TxnId
 
 if TYPE_CHECKING:
@@ -67,14 +68,18 @@ async def written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> Written
 
 
 def acked(subscription: Subscription | None, txn_id: TxnId) -> int | None:
-    """How many messages a transaction has acked; None for none."""
+    """How many messages a transaction has acked; None for none. Of a broadcast group, for all members."""
     if subscription is None:
         return None
-    transactions, state_id = subscription.topic.transactions, subscription.state_id
+    counts = [ranges.count for one in subscription.parts() if (ranges := _acked(one, txn_id))]
+    return sum(counts) if counts else None
+
+
+def _acked(part: Subscription, txn_id: TxnId) -> IndexRanges | None:
+    transactions, state_id = part.topic.transactions, part.state_id
     if transactions is None or state_id is None:
         return None
-    ranges = transactions.pending_of(txn_id, state_id, subscription.cursor.epoch)
-    return None if ranges is None else ranges.count
+    return transactions.pending_of(txn_id, state_id, part.cursor.epoch)
 
 
 async def parts_of(

@@ -255,17 +255,17 @@ SUBSCRIPTION_ROWS: tuple[Row[Subscription], ...] = (
     Row(
         "milepost_subscription_pending_in_transactions",
         "Acked by transactions that have not ended.",
-        pending_acks.count_of,
+        lambda s: sum(map(pending_acks.count_of, s.parts())),
     ),
     Row(
         "pulsar_txn_tp_committed_count",
         "Transactions committed that had acked something.",
-        lambda s: s.counts.transactions_committed,
+        lambda s: sum(one.counts.transactions_committed for one in s.parts()),
     ),
     Row(
         "pulsar_txn_tp_aborted_count",
         "Transactions aborted that had acked something.",
-        lambda s: s.counts.transactions_aborted,
+        lambda s: sum(one.counts.transactions_aborted for one in s.parts()),
     ),
     Row("milepost_seek_epoch", "Seeks of the cursor.", lambda s: s.cursor.epoch),
 )

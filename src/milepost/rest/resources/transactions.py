@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
+from milepost.broker.subscription import pending_acks
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC, Outcome, Transaction
@@ -333,14 +334,14 @@ async def get_pending_ack_stats(
     subscription: AskedSubscription, low_water_marks: LowWaterMarks = False
 ) -> PendingAckStats:
     """How many transactions have acked something on a subscription, and have not ended."""
-    transactions, state_id = subscription.topic.transactions, subscription.state_id
-    is_used = transactions is not None and state_id is not None
+    is_used = subscription.topic.transactions is not None and subscription.state_id is not None
+    acked_by = {
+        txn_id for part in subscription.parts() for txn_id, _ in pending_acks.acked_in(part)
+    }
     return PendingAckStats(
         state="Ready" if is_used else "None",
         lowWaterMarks={} if low_water_marks else None,
-        ongoingTxnSize=(
-            0 if transactions is None or state_id is None else len(transactions.pending(state_id))
-        ),
+        ongoingTxnSize=len(acked_by),
     )
 
 
@@ -352,7 +353,7 @@ async def get_position_stats_in_pending_ack(
     entry_id: Annotated[int, Path(alias="entryId", ge=-LONG_MAX, le=LONG_MAX)],
     batch_index: Annotated[int | None, Query(alias="batchIndex", ge=-1, le=INDEX_MAX)] = None,
 ) -> PositionState:
-    """Whether a message is acked, or pending in a transaction."""
+    """Whether a message is acked, or pending in a transaction: of a broadcast group, of any member's."""
     topic, cursor = subscription.topic, subscription.cursor
     try:
         first, end, _ = await broker.engine.look(
@@ -366,5 +367,5 @@ async def get_position_stats_in_pending_ack(
         first, end = first + batch_index, first + batch_index + 1
     if end <= cursor.end and cursor.is_acked(Span(first, end - first)):
         return PositionState(state="MarkDelete")
-    is_pending = bool(cursor.pended_within([(first, end)]))
+    is_pending = any(part.cursor.pended_within([(first, end)]) for part in subscription.parts())
     return PositionState(state="PendingAck" if is_pending else "NotInPendingAck")

@@ -12,12 +12,14 @@ from stage.http import Answer, Web
 from stage.security import SECURED, bearer, shown
 from stage.stage import TOPIC, Stage
 from stage.talk import SHARED, ack_command, error_of, produce, request, subscribe, wire_id
+from stage.transactions import ack_in, add_subscription, end, new, started
 
 from milepost.broker.auth.operations import Action
 from milepost.broker.monitoring.progress import progress_of
 from milepost.broker.operations import topic_lifecycle
 from milepost.positions import TxnId
 from milepost.positions.names import NamespaceName, TopicName
+from milepost.rest.metrics.metric_table import SUBSCRIPTION_ROWS
 from milepost.rest.resources import progress as resources_progress
 from milepost.wire import pulsar_pb2 as pb
 
@@ -179,6 +181,57 @@ def test_what_a_restart_leaves_open_is_shown(opened: Open) -> None:
     found = Web(restarted)(f"GET {BASE}/transactionMetadata/0/{opened.txn.least}").json
     assert found["producedPartitions"][TOPIC]["startPosition"] == "1:2"
     assert found["ackedPartitions"] == {TOPIC: {"s": {"messages": 1}}}
+
+
+def test_acks_of_a_broadcast_group_are_those_of_its_members(stage: Stage) -> None:
+    client, web = stage.client(), Web(stage)
+    produce(stage, client)
+    for number in range(2):
+        words = {"milepost.mode": "broadcast", "milepost.member": f"m{number}"}
+        metadata = [pb.KeyValue(key=key, value=value) for key, value in words.items()]
+        subscribe(stage, client, "g", SHARED, number, metadata=metadata, permits=10)
+    client.say(*[message(number) for number in range(3)])
+    stage.turn()
+    txn = new(stage, client)
+    add_subscription(stage, client, txn, "g")
+    for number in range(2):
+        ids = [wire_id(1, entry) for entry in range(number + 1)]
+        assert not error_of(ack_in(stage, client, txn, *ids, consumer_id=number))
+
+    def told(target: str) -> Any:
+        return web(f"GET {BASE}/{target}").json
+
+    metadata = told(f"transactionMetadata/0/{txn.least}")
+    assert metadata["ackedPartitions"] == {TOPIC: {"g": {"messages": 3}}}
+    stats = f"transactionInPendingAckStats/{HERE}/g/0/{txn.least}"
+    assert told(stats) == {"messages": 3}
+    assert told(f"pendingAckStats/{HERE}/g")["ongoingTxnSize"] == 1
+    states = [told(f"positionStatsInPendingAck/{HERE}/g/1/{entry}")["state"] for entry in range(3)]
+    assert states == ["PendingAck", "PendingAck", "NotInPendingAck"]
+    (group,) = stage.topic().subscriptions.values()
+    read = {row.name: row.read for row in SUBSCRIPTION_ROWS}
+    assert read["milepost_subscription_pending_in_transactions"](group) == 3
+    assert not error_of(end(stage, client, txn))
+    assert told(stats) == {}
+    assert read["milepost_subscription_pending_in_transactions"](group) == 0
+    assert read["pulsar_txn_tp_committed_count"](group) == 2
+
+
+def test_what_was_acked_before_a_seek_is_in_no_transaction(stage: Stage) -> None:
+    client = started(stage, sub_type=SHARED)
+    client.say(message(0))
+    stage.turn()
+    before, since = new(stage, client), new(stage, client)
+    for txn in (before, since):
+        add_subscription(stage, client, txn)
+    assert not error_of(ack_in(stage, client, before, wire_id(1, 0)))
+    subscription = stage.topic().subscriptions["s"]
+    stage.seek(subscription, 0)
+    subscribe(stage, client, "s", SHARED, permits=10)
+    assert Web(stage)(f"GET {BASE}/pendingAckStats/{HERE}/s").json["ongoingTxnSize"] == 0
+    assert not error_of(ack_in(stage, client, since, wire_id(1, 0)))
+    assert Web(stage)(f"GET {BASE}/pendingAckStats/{HERE}/s").json["ongoingTxnSize"] == 1
+    assert f"1 acked in transaction {since}" in progress_of(subscription, 0).reason
 
 
 def test_slow_ones_are_those_that_are_open_for_long(opened: Open) -> None:
