@@ -68,6 +68,8 @@ def test_every_view_of_a_window(base: int, content: list[Range], window: Range) 
     assert list(ranges.gaps(first, end)) == runs(set(range(first, end)) - twin)
     assert ranges.range_count() == len(runs(twin))
     assert ranges.count_within(first, end) == len(inside)
+    absent = set(range(first, end)) - twin
+    assert ranges.last_absent(first, end) == max(absent, default=None)
     assert ranges.covers(first, end) == (len(inside) == end - first)
     assert ranges.bits(first, end) == sum(1 << (index - first) for index in inside)
     assert ranges.next_range(first, end) == next(iter(runs(inside)), None)

@@ -180,6 +180,21 @@ class IndexRanges(Pages):
                 index = self._next_partial(page + 1, min(bounds[at], (end >> shift) + 1)) << shift
         return min(index, end)
 
+    def last_absent(self, first: int, end: int) -> int | None:
+        """The highest index of `[first, end)` that is not in the set, if there is any."""
+        bounds, shift, mask = self._bounds, self._shift, self._mask
+        while first < end:
+            page = (end - 1) >> shift
+            bits = self._partial.get(page)
+            if bits is None:
+                if not bisect_right(bounds, page) & 1:
+                    return end - 1
+            elif absent := ~bits & ((2 << ((end - 1) & mask)) - 1):
+                index = (page << shift) + absent.bit_length() - 1
+                return index if index >= first else None
+            end = page << shift
+        return None
+
     def next_range(self, first: int, end: int = INDEX_MAX) -> Range | None:
         """The first range that reaches into `[first, end)`, as far as it is inside."""
         found = self.next_index(first)

@@ -661,12 +661,15 @@ class Topic:
         No marker ends one, and no chunk does that leaves its message unfinished. `view`: for those who
         read compacted, what was left out is not there.
         """
-        index = self.visible_end - 1
+        index, first_index = self.visible_end - 1, self.log.first_index
         hidden = None if self.transactions is None else self.transactions.hidden
-        while index >= self.log.first_index:
+        while index >= first_index:
             if hidden is not None and index in hidden:
-                index -= 1
-                continue
+                # An aborted transaction may have left millions at the end.
+                visible = hidden.last_absent(first_index, index)
+                if visible is None:
+                    return None
+                index = visible
             if view is not None and (kept := view.last_kept(index)) != index:
                 index = kept
                 continue

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import pytest
+from stage.calls import counted
 from stage.frames import chunk, marker, message, sends
 from stage.heard import answers, deliveries, got, id_of
 from stage.stage import Stage
@@ -564,19 +564,3 @@ def publish_unchecked(stage: Stage, producer: Producer, read: list[Send]) -> Non
     producer.topic.publish(producer, read)
     while stage.loop.turn() or stage.engine.work():
         pass
-
-
-def counted(work: Callable[[], object]) -> int:
-    """Calls of functions that something takes, those of the interpreter's own too."""
-    count = 0
-
-    def count_one(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(count_one)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
