@@ -78,7 +78,11 @@ def marker_of(metadata: pb.MessageMetadata) -> tuple[int, TxnId] | None:
 
 
 def transaction_of(metadata: pb.MessageMetadata) -> TxnId | None:
-    """The transaction that an entry was published in; of a marker, the one that it ends."""
-    if not (metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")):
+    """The transaction that an entry was published in; of a marker, the one that it ends.
+
+    Zeros are an id; one number alone has zero for the other. The scanner that let the entry in takes it so:
+    read otherwise, a topic with such an entry could never be opened again.
+    """
+    if not (metadata.HasField("txnid_most_bits") or metadata.HasField("txnid_least_bits")):
         return None
     return TxnId(signed64(metadata.txnid_most_bits), signed64(metadata.txnid_least_bits))

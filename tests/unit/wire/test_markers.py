@@ -14,6 +14,7 @@ from milepost.wire.markers import (
     transaction_marker,
     transaction_of,
 )
+from milepost.wire.scanners.shape import read_shape
 
 
 def test_a_marker_is_checksum_and_metadata_and_no_payload() -> None:
@@ -50,10 +51,8 @@ def test_what_ends_no_transaction_is_no_marker_of_one() -> None:
     subscription_snapshot = pb.MessageMetadata(
         **plain, marker_type=12, txnid_most_bits=0, txnid_least_bits=0
     )
-    half_an_id = pb.MessageMetadata(**plain, marker_type=TXN_ABORT, txnid_most_bits=0)
     in_a_transaction = pb.MessageMetadata(**plain, txnid_most_bits=0, txnid_least_bits=0)
     assert marker_of(subscription_snapshot) is None
-    assert marker_of(half_an_id) is None
     assert marker_of(in_a_transaction) is None
     # Zeros are an id.
     assert transaction_of(in_a_transaction) == TxnId(0, 0)
@@ -63,3 +62,13 @@ def test_what_ends_no_transaction_is_no_marker_of_one() -> None:
 def test_other_marker_types_are_not_made() -> None:
     with pytest.raises(AssertionError, match="marker type 20"):
         transaction_marker(20, TxnId(0, 0), publish_time=0)
+
+
+@pytest.mark.parametrize("half", [{"txnid_least_bits": 7}, {"txnid_most_bits": 7}])
+def test_one_number_alone_has_zero_for_the_other(half: dict[str, int]) -> None:
+    """For the scanner that lets entries in, too."""
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, **half)
+    data = metadata.SerializeToString()
+    txn_id = transaction_of(metadata)
+    assert txn_id == TxnId(half.get("txnid_most_bits", 0), half.get("txnid_least_bits", 0))
+    assert read_shape(data, 0, len(data)).traits.transaction == txn_id

@@ -6,11 +6,12 @@ import errno
 import re
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from stage.calls import counted
-from stage.frames import batch, message
+from stage.frames import batch, chunk, frame_of, message, sends
 from stage.http import Web
 from stage.stage import TOPIC, Stage
 from stage.talk import (
@@ -54,6 +55,8 @@ from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Receipt
+from milepost.wire.metadata import split_entry
 
 
 @pytest.fixture
@@ -557,6 +560,31 @@ class TestWhatIsRemembered:
                 topic.transactions.hidden.first >= topic.log.first_index
             )
             assert topic.transactions.hidden.count <= 4
+
+
+class TestHalfAnId:
+    """A message may name one of the two numbers alone: the other is zero then."""
+
+    @pytest.mark.parametrize("is_chunk", [False, True])
+    def test_its_topic_opens_again(self, stage: Stage, is_chunk: bool) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        make = partial(chunk, chunk_id=0, count=2) if is_chunk else message
+        parts = split_entry(sends(make(0, **within(txn)))[0].entry)
+        meta, payload = parts.metadata, parts.payload
+        meta.ClearField("txnid_most_bits")
+        client.say(frame_of(meta, payload, is_chunk=is_chunk))
+        stage.turn()
+        (receipt,) = client.take()
+        assert isinstance(receipt, Receipt)
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 0
+        client = started(stage)
+        if is_chunk:
+            client.say(chunk(0, 1, 2, **within(txn)))
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == (["0/0", "0/1"] if is_chunk else ["0"])
 
 
 class TestManyThatAreHidden:
