@@ -279,13 +279,35 @@ class Transactions:
             await self.shared.join(self.coordinator.find(txn_id), names, pairs)
 
     async def make_usable(self, names: Iterable[TopicName]) -> None:
-        """Open topics, and give each a state for what transactions do to it."""
+        """Open topics, and give each a state for what transactions do to it. Official clients do not ask
+        again for a part of a transaction: topics that are being unloaded are waited for."""
+        names = list(names)
         for name in names:
             if not name.is_persistent:
                 raise NotAllowed(f"{name} is not persistent: no transaction can write to it")
-            topic = await self._broker.topic(name, create=False)
-            if topic.transactions is None:
-                await begin(topic, self._broker.engine)
+        for _ in range(_OPENINGS_MAX):
+            for name in names:
+                topic = await self._open_unless_busy(name)
+                if topic is None or topic.transactions is not None:
+                    continue
+                try:
+                    await begin(topic, self._broker.engine)
+                except ServiceNotReady:
+                    if not topic.is_closed:
+                        raise
+            if self.is_usable(names):
+                return
+        raise ServiceNotReady("topics of the transaction are being unloaded")
+
+    async def _open_unless_busy(self, name: TopicName) -> Topic | None:
+        """The open topic; None: it was being unloaded until now, and may be opened again."""
+        is_busy = name.text in self._broker.opening
+        try:
+            return await self._broker.topic(name, create=False)
+        except ServiceNotReady:
+            if not is_busy or self._broker.is_closing:
+                raise
+            return None
 
     async def make_ready(self, number: int | None = None) -> None:
         """Give the coordinator, or what is known here of another one, a state in the store."""
@@ -505,7 +527,7 @@ class Transactions:
                 raise ServiceNotReady(f"the topics of transaction {txn_id} are being unloaded")
             for name in end.all_topics():
                 try:
-                    await self._broker.topic(TopicName.parse(name), create=False)
+                    await self._open_unless_busy(TopicName.parse(name))
                 except TopicNotFound:
                     logger.warning("transaction %s ends without %s, which is gone", txn_id, name)
                     end.left_out.add(name)

@@ -369,6 +369,35 @@ class TestTopicsThatComeAndGo:
             assert not error_of(add_topics(stage, stage.client(), txn))
             assert stage.topic().transactions is not None
 
+    @pytest.mark.parametrize("command", ["topics", "subscriptions", COMMIT, ABORT])
+    def test_what_is_asked_for_while_it_is_unloaded(self, stage: Stage, command: Any) -> None:
+        """Official clients do not ask again."""
+        client, other = started(stage), stage.client()
+        client.say(message(0))
+        stage.turn()
+        txn = new(stage, client)
+        if command in (COMMIT, ABORT):
+            add_topics(stage, client, txn)
+            client.say(message(1, **within(txn)))
+            stage.turn()
+        stage.engine.holds_journal = True
+        closing = stage.loop.begin(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+        stage.turn()
+        if command == "topics":
+            asked = _added(txn, TOPIC)
+        elif command == "subscriptions":
+            pair = pb.Subscription(topic=TOPIC, subscription="s")
+            asked = pb.CommandAddSubscriptionToTxn(subscription=[pair], **within(txn))
+        else:
+            asked = pb.CommandEndTxn(txn_action=command, **within(txn))
+        request_id = ask(other, asked)
+        stage.turn()
+        assert not closing.done()
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert closing.done()
+        assert not error_of(answer(other, request_id, stage))
+
     def test_a_damaged_topic_does_not_keep_the_others_from_an_abort(self, stage: Stage) -> None:
         client = started(stage)
         stage.topic(OTHER)
