@@ -20,6 +20,7 @@ from milepost.broker.auth.operations import Action
 from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
+from milepost.broker.workers import workers
 from milepost.errors import MilepostError, ServiceNotReady
 from milepost.positions.names import NamespaceName, TopicName
 
@@ -80,9 +81,7 @@ async def _replicated(stage: Stage) -> None:
 
 
 async def _delete_namespace(stage: Stage) -> None:
-    await stage.broker.directory.delete_namespace(EMPTY)
-    await stage.broker.access_control.forget_namespace(EMPTY)
-    await stage.broker.policies.book.forget(Level.NAMESPACE, str(EMPTY))
+    await workers.delete_namespace(stage.broker, EMPTY)
 
 
 async def _policy_of_empty(stage: Stage) -> None:

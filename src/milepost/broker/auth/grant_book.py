@@ -27,11 +27,16 @@ class GrantBook:
     """The folder that several workers share."""
 
     def __init__(
-        self, change: ChangeCatalog, *, on_change: Callable[[NamespaceName], None]
+        self,
+        change: ChangeCatalog,
+        *,
+        check: Callable[[Catalog, str], None],
+        on_change: Callable[[NamespaceName], None],
     ) -> None:
-        """`change` runs something in a transaction of the catalog. `on_change` is told of a namespace
-        whose grants have changed."""
+        """`change` runs something in a transaction of the catalog; `check` raises in it if there is no
+        namespace of a name. `on_change` is told of a namespace whose grants have changed."""
         self._change = change
+        self._check = check
         # Namespace → its grants. Invariant: none that are empty.
         self._grants: dict[str, Grants] = {}
         self._on_change = on_change
@@ -58,21 +63,28 @@ class GrantBook:
         name = str(namespace)
 
         def store(catalog: Catalog) -> Grants:
+            self._check(catalog, name)
             # Read where it is written: another edit may have been stored since this one was asked for.
             grants = change(Grants.read(catalog.doc(GRANTS, name) or {}))
-            if grants.size > ROLES_MAX:
-                raise TooManyRequests(f"namespace {name} has {ROLES_MAX} roles and grants already")
-            if grants == _NONE:
-                catalog.delete_doc(GRANTS, name)
-            else:
-                catalog.put_doc(GRANTS, name, grants.document())
+            self.put(catalog, name, grants)
             return grants
 
-        def stored(grants: Grants) -> None:
-            if grants == _NONE:
-                self._grants.pop(name, None)
-            else:
-                self._grants[name] = grants
-            self._on_change(namespace)
+        await self._change(store, lambda grants: self.told(namespace, grants))
 
-        await self._change(store, stored)
+    def put(self, catalog: Catalog, namespace: str, grants: Grants) -> None:
+        """Store the grants of a namespace, also in the change that makes or deletes it. `told` is to be
+        called when that is durable."""
+        if grants.size > ROLES_MAX:
+            raise TooManyRequests(f"namespace {namespace} has {ROLES_MAX} roles and grants already")
+        if grants == _NONE:
+            catalog.delete_doc(GRANTS, namespace)
+        else:
+            catalog.put_doc(GRANTS, namespace, grants.document())
+
+    def told(self, namespace: NamespaceName, grants: Grants) -> None:
+        """A namespace has these now."""
+        if grants == _NONE:
+            self._grants.pop(str(namespace), None)
+        else:
+            self._grants[str(namespace)] = grants
+        self._on_change(namespace)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from milepost.broker.auth import certificates
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.grant_book import GrantBook
-from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Operation, Scope
 from milepost.broker.auth.roles import TOKEN, Identity
 from milepost.broker.auth.security import Security
+from milepost.broker.directory.directory import check_stored
 from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.errors import MilepostError, NotAuthenticated, NotAuthorized
 from milepost.positions.names import NamespaceName, TopicName
@@ -42,7 +42,7 @@ class AccessControl:
         self.changes = 0
         """How often rights have changed. A client that was judged before a change and acts behind it is
         looked at again."""
-        self.grants = GrantBook(broker.registry, on_change=self.recheck)
+        self.grants = GrantBook(broker.registry, check=check_stored, on_change=self.recheck)
         self.security = Security(
             broker.settings,
             self.grants,
@@ -112,11 +112,6 @@ class AccessControl:
         """A topic is being deleted, and its grants with it."""
         if str(name) in self.grants.of(name.namespace).topics:
             await self.grants.edit(name.namespace, lambda grants: grants.without_topic(name))
-
-    async def forget_namespace(self, name: NamespaceName) -> None:
-        """A namespace is being deleted, and its grants with it."""
-        if self.grants.of(name) != Grants():
-            await self.grants.edit(name, lambda grants: Grants())
 
     # -- may they still? ---------------------------------------------------------------------------
 

@@ -209,14 +209,22 @@ class Directory:
 
         await self._delete(TENANTS, self._tenants, name, check)
 
-    async def create_namespace(self, name: NamespaceName, doc: Doc) -> None:
+    async def create_namespace(
+        self,
+        name: NamespaceName,
+        doc: Doc,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`beside` changes the catalog with it; `then` is called when that is durable, before another change
+        is."""
         self.tenant(name.tenant)
 
         def check(catalog: Catalog) -> None:
             if catalog.doc(TENANTS, name.tenant) is None:
                 raise NotFound(f"tenant {name.tenant} was deleted meanwhile")
 
-        await self._create(NAMESPACES, self._namespaces, str(name), doc, check)
+        await self._create(NAMESPACES, self._namespaces, str(name), doc, check, beside, then)
 
     async def change_properties(
         self, name: NamespaceName, change: Callable[[dict[str, str]], dict[str, str]]
@@ -236,9 +244,11 @@ class Directory:
         name: NamespaceName,
         deletion: str | None = None,
         beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
         """`deletion`: what `mark_deletion` has marked it with. If it is not any more, topics may have been
-        made since. `beside` changes the catalog with it."""
+        made since. `beside` changes the catalog with it; `then` is called when that is durable, before
+        another change is."""
         self.namespace(name)
         if self.uses(name):
             raise AlreadyExists(f"namespace {name} still has topics")
@@ -250,7 +260,7 @@ class Directory:
                 raise ServiceNotReady(f"namespace {name} is in use again: delete it again")
             beside(catalog)
 
-        await self._delete(NAMESPACES, self._namespaces, str(name), check)
+        await self._delete(NAMESPACES, self._namespaces, str(name), check, then)
 
     def uses(self, name: NamespaceName) -> bool:
         """Is there a topic in the namespace, or one on its way?"""
@@ -297,14 +307,18 @@ class Directory:
         name: str,
         doc: Doc,
         check: Callable[[Catalog], None] = lambda catalog: None,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check` is asked in the transaction: another worker may have changed something meanwhile."""
+        """`check` is asked in the transaction: another worker may have changed something meanwhile. `beside`
+        and `then` are as of `create_namespace`."""
         if name in known:
             raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
         known[name] = doc
 
         def made(_: None) -> None:
             known[name] = doc  # a change of the one before it may have been told meanwhile
+            then()
 
         def undo() -> None:
             # Another worker may have made it, and it is known here by now: that one stays.
@@ -316,6 +330,7 @@ class Directory:
             if catalog.doc(folder, name) is not None:
                 raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
             catalog.put_doc(folder, name, doc)
+            beside(catalog)
 
         await self._of(folder)(store, made, undo)
 
@@ -344,6 +359,7 @@ class Directory:
         known: dict[str, Doc],
         name: str,
         check: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
         """Gone before it is durable, so that no other request builds on it in the meantime."""
         doc = known.pop(name)
@@ -359,6 +375,7 @@ class Directory:
 
         def gone(_: None) -> None:
             self._going.discard((folder, name))
+            then()
 
         await self._of(folder)(store, gone, undo)
 
@@ -551,6 +568,13 @@ def load_namespaces(catalog: Catalog) -> tuple[dict[str, Doc], dict[str, Doc]]:
             catalog.put_doc(TENANTS, name.split("/")[0], {})
             catalog.put_doc(NAMESPACES, name, {})
     return catalog.docs(TENANTS), catalog.docs(NAMESPACES)
+
+
+def check_stored(catalog: Catalog, namespace: str) -> None:
+    """`NotFound` if the catalog has no such namespace: another worker may have deleted it meanwhile, and what
+    is set for it would be the next one's of its name."""
+    if catalog.doc(NAMESPACES, namespace) is None:
+        raise NotFound(f"namespace {namespace} does not exist")
 
 
 def _partitions_of(name: TopicName | str, first: int, end: int) -> list[str]:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from milepost.broker.directory.directory import check_stored
 from milepost.broker.dispatch.chunk_gate import PATIENCE_MS
 from milepost.broker.limits.publish_rate import PublishThrottle
 from milepost.broker.limits.resource_groups import ResourceGroups
@@ -44,7 +45,11 @@ class PolicyEnforcement:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.book = PolicyBook(
-            broker.engine.catalog, broker.registry, broker.settings, on_change=self._changed
+            broker.engine.catalog,
+            broker.registry,
+            broker.settings,
+            check_namespace=check_stored,
+            on_change=self._changed,
         )
         self.groups = ResourceGroups(broker.registry, broker.clock.monotonic, self._held)
         # Topics whose deduplication is being switched, and the future that callers wait for.

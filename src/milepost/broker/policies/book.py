@@ -52,12 +52,15 @@ class PolicyBook:
         registry: ChangeCatalog,
         settings: Settings,
         *,
+        check_namespace: Callable[[Catalog, str], None],
         on_change: Callable[[Level, str], Awaitable[None]],
     ) -> None:
         """`change` runs something in a transaction of the catalog that has the policies of topics,
-        `registry` in one of that of namespaces. `on_change` is called when a change is durable, with what
-        it was made to; it returns when the change is in force."""
+        `registry` in one of that of namespaces. `check_namespace` raises in such a transaction if there is
+        no namespace of a name. `on_change` is called when a change is durable, with what it was made to; it
+        returns when the change is in force."""
         self._change = {Level.TOPIC: change, Level.NAMESPACE: registry}
+        self._check_namespace = check_namespace
         self._settings = settings
         self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
         self._on_change = on_change
@@ -153,6 +156,11 @@ class PolicyBook:
     ) -> None:
         """Set it to a value as it came from outside, for all or for one subscription of a topic; None
         removes it."""
+        read = self.read(level, policy, value)
+        await self._store(level, name, key_of(policy, subscription), read)
+
+    def read(self, level: Level, policy: Policy, value: object) -> Json:
+        """What is stored of a value as it came from outside; None for what removes the policy."""
         route = policy.route(level)
         assert route is not None, f"{policy.name} is none of a {level.value}"
         read: Json = None
@@ -161,12 +169,25 @@ class PolicyBook:
         if value is not None:
             read = policy.shape.read(value, route.path)
             self._check(policy, read, route.path)
-        if policy.unset_by is not None and read == policy.unset_by:
-            read = None
-        await self._store(level, name, key_of(policy, subscription), read)
+        return None if policy.unset_by is not None and read == policy.unset_by else read
+
+    def put(self, catalog: Catalog, namespace: str, values: Values) -> None:
+        """Store all that a namespace has set, in the change that makes or deletes it. `told` is to be called
+        when that is durable."""
+        if values:
+            catalog.put_doc(self.SHARED, namespace, dict(values))
+        else:
+            catalog.delete_doc(self.SHARED, namespace)
+
+    def told(self, namespace: str, values: Values) -> None:
+        """A namespace was made with these, or is gone with all."""
+        if values:
+            self._set[Level.NAMESPACE][namespace] = values
+        else:
+            self._set[Level.NAMESPACE].pop(namespace, None)
 
     async def forget(self, level: Level, name: str) -> None:
-        """The namespace or topic is deleted, and another of its name begins anew."""
+        """Remove all of them: the topic is deleted, and another of its name begins anew."""
         folder, known = FOLDERS[level], self._set[level]
 
         def gone(_: bool) -> None:
@@ -202,6 +223,8 @@ class PolicyBook:
         folder = FOLDERS[level]
 
         def store(catalog: Catalog) -> Doc:
+            if level is Level.NAMESPACE:
+                self._check_namespace(catalog, name)
             # Read there and not here: another change may be on its way.
             doc = catalog.doc(folder, name) or {}
             doc.pop(key, None)

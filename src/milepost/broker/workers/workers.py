@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from milepost.broker.auth.grants import Grants
+from milepost.broker.policies.shapes import Json
 from milepost.broker.workers.gate import Gate
 from milepost.broker.workers.link import TIMEOUT_S, Answer, Link
 from milepost.broker.workers.link import Doc as Values
@@ -266,6 +268,32 @@ class Workers:
             await broker.dynamic.apply()
 
 
+async def create_namespace(
+    broker: Broker, name: NamespaceName, doc: Doc, grants: Grants, policies: Mapping[str, Json]
+) -> None:
+    """Make a namespace with its grants and policies in one change: no worker sees it without them."""
+    put, told = _rules(broker, name, grants, policies)
+    await broker.directory.create_namespace(name, doc, put, told)
+
+
+def _rules(
+    broker: Broker, name: NamespaceName, grants: Grants, policies: Mapping[str, Json]
+) -> tuple[Callable[[Catalog], None], Callable[[], None]]:
+    """What stores the grants and policies of a namespace, and what makes them known when that is durable."""
+    granted, book = broker.access_control.grants, broker.policies.book
+    values = {policy: value for policy, value in policies.items() if value is not None}
+
+    def put(catalog: Catalog) -> None:
+        granted.put(catalog, str(name), grants)
+        book.put(catalog, str(name), values)
+
+    def told() -> None:
+        granted.told(name, grants)
+        book.told(str(name), values)
+
+    return put, told
+
+
 async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
     """Delete a namespace that has no topics, at no worker.
 
@@ -274,14 +302,11 @@ async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
     whose mark is gone by then, for it was only slow, is given up.
     """
 
-    def forget_rules(catalog: Catalog) -> None:
-        """Another namespace of its name begins anew, also if this process ends before it has told so."""
-        catalog.delete_doc(broker.access_control.grants.SHARED, str(name))
-        catalog.delete_doc(broker.policies.book.SHARED, str(name))
-
+    # Nothing is deleted behind this change: it may be the next namespace's by then.
+    forget, told = _rules(broker, name, Grants(), {})
     workers = broker.workers
     if workers is None:
-        await broker.directory.delete_namespace(name, beside=forget_rules)
+        await broker.directory.delete_namespace(name, beside=forget, then=told)
         return
     deletion = await broker.directory.mark_deletion(name, workers.number)
     try:
@@ -290,7 +315,7 @@ async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
             said, _ = await workers.ask_served(number, "uses", {"namespace": str(name)})
             if said["used"]:
                 raise AlreadyExists(f"namespace {name} still has topics")
-        await broker.directory.delete_namespace(name, deletion, forget_rules)
+        await broker.directory.delete_namespace(name, deletion, forget, told)
     except BaseException:
         await broker.directory.forget_deletions(workers.number, deletion)
         raise

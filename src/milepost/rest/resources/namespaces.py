@@ -9,7 +9,7 @@ from fastapi import Body
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 
-from milepost.broker.auth.grants import Grants, SubscriptionMode
+from milepost.broker.auth.grants import SubscriptionMode
 from milepost.broker.auth.operations import Operation
 from milepost.broker.directory.bundles import KEY, Bundles
 from milepost.broker.policies import document
@@ -92,11 +92,9 @@ async def create_namespace(
     grants = auth_policies.read(
         name, given.get("auth_policies"), given.get("subscription_auth_mode")
     )
-    await asked.broker.directory.create_namespace(name, doc)
-    if grants != Grants():
-        await asked.broker.access_control.grants.edit(name, lambda _: grants)
-    for policy, value in found.items():
-        await asked.broker.policies.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
+    read = asked.broker.policies.book.read
+    values = {one: read(Level.NAMESPACE, POLICIES[one], value) for one, value in found.items()}
+    await workers.create_namespace(asked.broker, name, doc, grants, values)
     asked.note("create-namespace", name)
 
 
@@ -115,8 +113,6 @@ async def delete_namespace(asked: Asked, name: AskedNamespace, force: bool = Fal
     if non_persistent.names(asked.broker.topics, str(name)):
         raise AlreadyExists(f"namespace {name} still has topics")
     await workers.delete_namespace(asked.broker, name)
-    await asked.broker.access_control.forget_namespace(name)
-    await asked.broker.policies.book.forget(Level.NAMESPACE, str(name))
     asked.note("delete-namespace", name)
 
 

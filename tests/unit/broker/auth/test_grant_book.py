@@ -14,6 +14,7 @@ from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Action
 from milepost.errors import PersistenceError
 from milepost.positions.names import NamespaceName
+from milepost.storage.catalog.catalog import Catalog
 
 SHOP = NamespaceName.parse("acme/shop")
 
@@ -47,6 +48,10 @@ class _Documents:
         self.stored.pop(name, None)
 
 
+def _there(catalog: Catalog, namespace: str) -> None:
+    """Every namespace is."""
+
+
 def _unheard(namespace: NamespaceName) -> None:
     """A change that the test does not look at."""
 
@@ -59,9 +64,9 @@ def test_what_is_granted_is_there_after_a_restart() -> None:
     async def run() -> None:
         documents = _Documents()
         changed: list[NamespaceName] = []
-        book = GrantBook(told(documents.change), on_change=changed.append)
+        book = GrantBook(told(documents.change), check=_there, on_change=changed.append)
         await book.edit(SHOP, _grant("a"))
-        again = GrantBook(told(documents.change), on_change=changed.append)
+        again = GrantBook(told(documents.change), check=_there, on_change=changed.append)
         await again.load()
         assert again.of(SHOP) == book.of(SHOP) != Grants()
         assert changed == [SHOP]
@@ -74,7 +79,7 @@ def test_what_is_granted_is_there_after_a_restart() -> None:
 
 def test_edits_at_once_are_all_there() -> None:
     async def run() -> None:
-        book = GrantBook(told(_Documents().change), on_change=_unheard)
+        book = GrantBook(told(_Documents().change), check=_there, on_change=_unheard)
         await asyncio.gather(*(book.edit(SHOP, _grant(f"r{n}")) for n in range(10)))
         assert len(book.of(SHOP).namespace) == 10
 
@@ -84,7 +89,7 @@ def test_edits_at_once_are_all_there() -> None:
 def test_what_was_not_stored_is_not_granted() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(told(documents.change), on_change=_unheard)
+        book = GrantBook(told(documents.change), check=_there, on_change=_unheard)
         documents.fails = True
         with pytest.raises(PersistenceError):
             await book.edit(SHOP, _grant("a"))
@@ -96,7 +101,7 @@ def test_what_was_not_stored_is_not_granted() -> None:
 def test_an_edit_whose_caller_gave_up_is_done_all_the_same() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(told(documents.change), on_change=_unheard)
+        book = GrantBook(told(documents.change), check=_there, on_change=_unheard)
         await book.edit(SHOP, _grant("a"))
         documents.gate = asyncio.Event()
         edit = asyncio.create_task(book.edit(SHOP, lambda grants: Grants()))

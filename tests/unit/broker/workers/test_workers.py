@@ -81,6 +81,8 @@ def test_what_one_changes_every_one_knows_when_it_is_answered(tmp_path: Path) ->
 
 RETENTION = "/admin/v2/namespaces/acme/shop/retention"
 GRANT = "/admin/v2/namespaces/acme/shop/permissions/bob"
+NAMESPACE = "/admin/v2/namespaces/acme/shop"
+LIMIT = f"{NAMESPACE}/maxProducersPerTopic"
 
 
 def test_a_policy_that_another_worker_sets_is_in_force_for_topics_that_are_open(
@@ -493,6 +495,103 @@ def test_a_namespace_leaves_nothing_to_the_next_one_of_its_name_whatever_dies(
         for one in group.brokers.values():
             assert one.access_control.grants.of(SHOP) == Grants()
             assert one.policies.book.values(Level.NAMESPACE, SHOP.text) == {}
+
+    run(tmp_path, play)
+
+
+def test_a_deletion_takes_nothing_from_the_next_namespace_of_its_name(tmp_path: Path) -> None:
+    """Another worker makes the namespace anew as soon as it is gone; the worker that has deleted the former
+    one goes on with its call only then."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        assert (await group.call(0, "POST", GRANT, ["consume"])).status == 204
+        assert (await group.call(0, "POST", LIMIT, 3)).status == 204
+        workers = group.brokers[0].workers
+        assert workers is not None
+        assert isinstance(workers.registry, registry.Registry)
+        tell, is_gone, goes_on = workers.registry._on_change, asyncio.Event(), asyncio.Event()
+
+        async def told_late() -> None:
+            await tell()
+            if not group.brokers[1].directory.namespaces("acme"):
+                is_gone.set()
+                await goes_on.wait()
+
+        workers.registry._on_change = told_late
+        deleting = asyncio.ensure_future(group.call(0, "DELETE", NAMESPACE))
+        await is_gone.wait()
+        assert (await group.call(1, "PUT", NAMESPACE)).status == 204
+        assert (await group.call(1, "POST", GRANT, ["produce"])).status == 204
+        assert (await group.call(1, "POST", LIMIT, 7)).status == 204
+        goes_on.set()
+        assert (await deleting).status == 204
+        for number in range(2):
+            assert (await group.call(number, "GET", LIMIT)).json == 7
+            granted = await group.call(number, "GET", GRANT.rpartition("/")[0])
+            assert granted.json == {"bob": ["produce"]}
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("what", ["policy", "grant"])
+def test_what_is_set_for_a_namespace_that_is_gone_meanwhile_is_refused(
+    tmp_path: Path, what: str
+) -> None:
+    """Else the next namespace of its name would begin with it."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        workers = group.brokers[1].workers
+        assert workers is not None
+
+        async def is_told_of_nothing() -> None:
+            """It has much to do."""
+
+        workers.follow = is_told_of_nothing  # type: ignore[method-assign]
+        await group.brokers[0].directory.delete_namespace(SHOP)
+        if what == "policy":
+            answer = await group.call(1, "POST", LIMIT, 3)
+        else:
+            answer = await group.call(1, "POST", GRANT, ["consume"])
+        assert (answer.status, answer.reason) == (404, "namespace acme/shop does not exist")
+        await group.brokers[0].directory.create_namespace(SHOP, {})
+        assert (await group.call(0, "GET", LIMIT)).body == b""
+        assert (await group.call(0, "GET", GRANT.rpartition("/")[0])).json == {}
+
+    run(tmp_path, play)
+
+
+def test_a_namespace_is_made_with_all_that_is_asked_for_or_not_at_all(tmp_path: Path) -> None:
+    """Its policies and grants are part of the change that makes it: no other worker sees it without."""
+
+    async def play(group: WorkerGroup) -> None:
+        await group.brokers[0].directory.create_tenant("acme", {})
+        workers = group.brokers[1].workers
+        assert workers is not None
+        follow, seen = workers.follow, list[tuple[object, object]]()
+
+        async def noted() -> None:
+            await follow()
+            broker = group.brokers[1]
+            values = broker.policies.book.values(Level.NAMESPACE, SHOP.text)
+            seen.append((values, broker.access_control.grants.of(SHOP)))
+
+        workers.follow = noted  # type: ignore[method-assign]
+        right = {
+            "max_producers_per_topic": 3,
+            "message_ttl_in_seconds": 60,
+            "auth_policies": {"namespace_auth": {"bob": ["consume"]}},
+        }
+        assert (await group.call(0, "PUT", NAMESPACE, right)).status == 204
+        assert len(seen) == 1
+        for number in range(2):
+            broker = group.brokers[number]
+            values = broker.policies.book.values(Level.NAMESPACE, SHOP.text)
+            grants = broker.access_control.grants.of(SHOP)
+            assert seen == [(values, grants)]
+            assert (await group.call(number, "GET", LIMIT)).json == 3
+            assert grants == Grants(namespace={"bob": frozenset({Action.CONSUME})})
 
     run(tmp_path, play)
 
