@@ -5,11 +5,13 @@
 - a name that this broker does not have, or a change asked for by another site's page, is a 403;
 - a body that is too large, endless, of another kind or not plain JSON is refused (`bodies.py`);
 - HEAD is answered as GET, without the body; TRACE is not answered (405);
-- an unforeseen error is a 500 that says so, and one log record with the traceback.
+- an unforeseen error is a 500 that says so, and one log record with the traceback;
+- a call that is under way when the broker ends, and takes longer than that waits, is a 503.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -25,7 +27,10 @@ logger = logging.getLogger(__name__)
 PATH_SIZE_MAX = 8 * 1024
 HEADERS_SIZE_MAX = 32 * 1024
 WITH_BODY = {"PUT", "POST", "PATCH", "DELETE"}
+# Methods that change nothing.
+ASKING = {"GET", "HEAD", "OPTIONS"}
 
+_ENDS = "the broker is shutting down"
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
@@ -57,6 +62,9 @@ class Edge:
             except bodies.BadBody as bad:
                 await _answer(send, *bad.args)
                 return
+            except asyncio.CancelledError:  # as below, and nothing was begun
+                await _answer(send, 503, f"{_ENDS}: try again")
+                return
             receive = bodies.replayed(body, receive)
         answering = False
 
@@ -67,6 +75,11 @@ class Edge:
 
         try:
             await self._app(scope, receive, send_noting)
+        except asyncio.CancelledError:  # the listener closes, and waits for this call no longer
+            if answering:
+                raise
+            known = "try again" if method in ASKING else "it may have been carried out"
+            await _answer(send, 503, f"{_ENDS}: {known}")
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if not answering:

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 from stage.frames import message, sends
+from stage.http import Request as Asked
 from stage.http import Web, call, stream
 
 from milepost.broker.broker import Broker
+from milepost.broker.settings.settings import Settings
 from milepost.broker.topic.producer import Producer
 from milepost.positions.names import TopicName
 from milepost.rest import bodies
 from milepost.rest.app import create_app
 from milepost.rest.bodies import SIZE_MAX
+from milepost.rest.edge import Edge
+from milepost.rest.hosts import HostRules
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.testing.peer import RecordingPeer
 from rest.conftest import Answer, Ask, Request
@@ -66,6 +70,64 @@ def test_what_nobody_foresaw_is_500_and_logged(ask: Ask, caplog: pytest.LogCaptu
     (record,) = [one for one in caplog.records if one.name == "milepost.rest.edge"]
     assert record.getMessage() == f"GET {PARTITIONS} failed"
     assert record.exc_info is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [("GET", "try again"), ("PUT", "it may have been carried out"), ("HEAD", "try again")],
+)
+def test_a_call_that_the_end_of_the_broker_cuts_is_503_and_says_what_is_known(
+    method: str, told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The listener cancels what takes too long when it closes; that is no bug for the log."""
+
+    async def play() -> None:
+        is_asked = asyncio.Event()
+
+        async def app(*_: object) -> None:
+            is_asked.set()
+            await asyncio.Event().wait()
+
+        edge = Edge(app, HostRules(Settings()))
+        asking = asyncio.ensure_future(call(edge, Asked(method, PARTITIONS, b"")))
+        await is_asked.wait()
+        asking.cancel()
+        answer = await asking
+        assert (answer.status, answer.reason) == (503, f"the broker is shutting down: {told}")
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(play())
+    assert caplog.records == []
+
+
+def test_a_call_whose_body_the_end_of_the_broker_cuts_was_not_begun() -> None:
+    async def play() -> None:
+        is_read = asyncio.Event()
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            is_read.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def app(*_: object) -> None:
+            raise AssertionError
+
+        path = PARTITIONS.encode()
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "PUT", "path": PARTITIONS, "raw_path": path}
+        scope |= {"query_string": b"", "headers": headers}
+        asking = asyncio.ensure_future(Edge(app, HostRules(Settings()))(scope, receive, send))
+        await is_read.wait()
+        asking.cancel()
+        await asking
+        assert sent[0]["status"] == 503
+        assert json.loads(sent[1]["body"])["reason"] == "the broker is shutting down: try again"
+
+    asyncio.run(play())
 
 
 # -- hostile requests: what comes, and what is answered ------------------------------------------------
