@@ -57,8 +57,9 @@ class Express:
         topic = self._broker.topics.get(f"persistent://{name.decode()}")
         if topic is None or self._owner_of(topic.name) is not None:
             return None
-        if not self._broker.engine.may_serve:
-            return None
+        workers = self._broker.workers
+        if not self._broker.engine.may_serve or (workers is not None and not workers.gate.is_open):
+            return None  # another broker may have the topic by now
         try:
             found = message_in_memory(topic, int(digits), self._broker.engine)
         except IndexNotFound:

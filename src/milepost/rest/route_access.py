@@ -10,7 +10,8 @@ the right is 403. Upstream answers 401 to both for some resources; its clients t
 `identity_of(request)` is who asked, for the audit log.
 
 While the broker is cut off from its bucket, another one may serve its topics, and change their policies and
-grants: nothing is told or changed then (503) but what `of_process` marks, and what needs no right.
+grants: nothing is told or changed then (503) but what `of_process` marks, and what needs no right. A worker
+that is not told of changes any more reads them first.
 
 A router all of whose routes need the same may say it once, for itself. A route that says nothing, or two
 things, is found by `check_routes` when the application is made, which then does not start: nothing is
@@ -75,6 +76,8 @@ class Need:
             return
         elif not self._of_process:
             broker.check_served()
+            if broker.workers is not None:
+                await broker.workers.know()
         identity = await _identify(access, request)
         request.state.identity = identity
         # For the audit log, and whatever else names who did something.

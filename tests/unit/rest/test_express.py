@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from stage.frames import batch, marker, message
 from stage.http import Request, Web, call
 from uvicorn.server import ServerState
 
+from milepost.broker.workers.gate import Gate
 from milepost.rest.express import Express
 from milepost.rest.serve import LateApp, _config
 
@@ -97,6 +99,16 @@ def test_who_must_say_who_they_are_takes_the_ordinary_way(make_stage: Any) -> No
 
 def test_a_topic_of_another_broker_takes_the_ordinary_way(filled: Web) -> None:
     filled.app.state.owner_of = lambda name: "http://elsewhere:8080"
+    assert express_of(filled).answer(f"{T}?index=1".encode(), PLAIN) is None
+
+
+def test_a_topic_that_is_on_its_way_to_another_broker_takes_the_ordinary_way(
+    filled: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = SimpleNamespace(gate=Gate(0))
+    monkeypatch.setattr(filled.stage.broker, "workers", workers)
+    assert express_of(filled).answer(f"{T}?index=1".encode(), PLAIN) is not None
+    workers.gate.is_open = False
     assert express_of(filled).answer(f"{T}?index=1".encode(), PLAIN) is None
 
 

@@ -228,6 +228,12 @@ class Workers:
             except Exception as error:
                 self._unexpected("registry", error)
 
+    async def know(self) -> None:
+        """Return when everything is in force here that the others have changed. They tell of it, but for the
+        time in which the shard is on its way: then the next owner is told in this one's place."""
+        if not self.gate.is_open:
+            await self.follow()
+
     async def catch_up(self) -> None:
         """Read the registry, and make sure that the shard is still this process's: what is in force here
         now is in force for the shard, whichever process has it from here on."""

@@ -562,6 +562,28 @@ def test_what_is_set_for_a_namespace_that_is_gone_meanwhile_is_refused(
     run(tmp_path, play)
 
 
+def test_a_worker_whose_shard_is_on_its_way_tells_what_others_have_changed_since(
+    tmp_path: Path,
+) -> None:
+    """The next owner of the shard is told of the change in its place; it still has connections of HTTP."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        workers = group.brokers[1].workers
+        assert workers is not None
+        assert workers._watching is not None
+        workers._watching.cancel()  # it looks by itself once a second
+        await workers.gate.close()
+        assert (await group.call(0, "POST", LIMIT, 3)).status == 204
+        assert (await group.call(1, "GET", LIMIT)).json == 3
+        assert (await group.call(0, "PUT", f"{NAMESPACE}-2")).status == 204
+        assert (await group.call(1, "POST", f"{NAMESPACE}-2/messageTTL", 60)).status == 204
+        listed = await group.call(1, "GET", "/admin/v2/namespaces/acme")
+        assert listed.json == ["acme/shop", "acme/shop-2"]
+
+    run(tmp_path, play)
+
+
 def test_a_namespace_is_made_with_all_that_is_asked_for_or_not_at_all(tmp_path: Path) -> None:
     """Its policies and grants are part of the change that makes it: no other worker sees it without."""
 
