@@ -8,7 +8,8 @@
 A worker that is being started again, or whose shard moves to another broker, is waited for. What was asked of
 one that died over it is asked again if it changes nothing (GET); else the client is told that it may have
 been carried out, as it is when a worker hangs over it. A worker that does not answer makes the whole answer a
-503 that names it: half a list would look like a whole one. Only metrics are told without it.
+503 that names it: half a list would look like a whole one. Only metrics are told without it. A change that
+some workers have made, and one has not, says so.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ COORDINATOR: Final = "coordinatorId"
 LOOKUPS: Final = "/lookup/"
 # Methods that change nothing: what they ask for may be asked twice.
 ASKING: Final = ("GET", "HEAD")
+# Behind the reason of one that has not made a change.
+_OTHERS: Final = "; other workers have carried it out"
 # In place of an answer: the request is about the shard of this worker.
 HERE: Final = Answer(0, [], b"")
 
@@ -90,6 +93,7 @@ class Forwarding:
         self._clock = broker.clock
         self._routes = routes
         self._engine = broker.engine
+        self._check_served = broker.check_served
         self._workers.link.answers |= {"http": self._answer, "metrics": self._answer}
 
     async def _answer(self, document: Doc, body: bytes) -> LinkAnswer:
@@ -211,6 +215,9 @@ class Forwarding:
 
     async def _everywhere(self, scope: Scope, body: bytes, template: str, merge: Merge) -> Answer:
         query = query_of(scope["query_string"])
+        if scope["method"] not in ASKING:
+            # Else the others would have done what this worker then says was not done.
+            self._check_served()
         if template in OVERVIEWS and {"skip", "limit"} & query.keys():
             checked = await self._at(self._workers.number, scope, body)
             if checked.status >= 400:  # numbers that are none
@@ -219,9 +226,12 @@ class Forwarding:
             answers = await self._overviews(scope, query)
         else:
             answers = await self._each(scope, body)
-        return refusal(answers) or merge(
-            [one for one in answers if one.status < 400] or answers, query
-        )
+        refused = refusal(answers)
+        if refused is None:
+            return merge([one for one in answers if one.status < 400] or answers, query)
+        if any(_is_done(scope, one) for one in answers):
+            return json_answer(refused.status, {"reason": f"{refused.json['reason']}{_OTHERS}"})
+        return refused
 
     async def _each(self, scope: Scope, body: bytes) -> list[Answer]:
         timeout_s = None
@@ -233,7 +243,8 @@ class Forwarding:
         )
         missing = [str(one) for one in said if isinstance(one, MilepostError)]
         if missing:
-            raise ServiceNotReady("; ".join(missing))
+            is_done = any(isinstance(one, Answer) and _is_done(scope, one) for one in said)
+            raise ServiceNotReady("; ".join(missing) + (_OTHERS if is_done else ""))
         answers: list[Answer] = []
         for one in said:
             if isinstance(one, BaseException):
@@ -272,6 +283,12 @@ class Forwarding:
         # A thousand topics are a hundred thousand lines: not on the loop.
         whole = await asyncio.to_thread(metrics.merged, texts)
         return Answer(200, mine.headers, whole.encode())
+
+
+def _is_done(scope: Scope, answer: Answer) -> bool:
+    """Has a worker changed something? What would be changed is told in a 200, and to give up a bundle without
+    topics (DELETE) changes nothing."""
+    return answer.status == 204 and scope["method"] != "DELETE"
 
 
 def _joined(answers: list[Answer], workers: int) -> list[Answer]:

@@ -522,6 +522,56 @@ def test_a_change_that_a_worker_hangs_over_is_told_to_be_made_perhaps(
     run(tmp_path, play)
 
 
+UNLOAD = "/admin/v2/namespaces/public/default/unload"
+
+
+def test_a_worker_that_is_cut_off_has_nothing_changed_by_the_others_either(
+    tmp_path: Path, cut_off: set[Engine]
+) -> None:
+    """It says that nothing was done."""
+
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        cut_off.add(group.brokers[0].engine)
+        answer = await group.call(0, "PUT", UNLOAD)
+        assert (answer.status, "cannot write to its bucket" in answer.json["reason"]) == (503, True)
+        assert [len(one.topics) for one in group.brokers.values()] == [2, 2]
+
+    run(tmp_path, play)
+
+
+def test_a_change_that_some_workers_have_made_and_one_has_not_says_so(
+    tmp_path: Path, cut_off: set[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "AWAY_S", 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        cut_off.add(group.brokers[1].engine)  # its shard has no next owner for too long
+        answer = await group.call(0, "PUT", UNLOAD)
+        assert answer.status == 503
+        assert "cannot write to its bucket" in answer.json["reason"]
+        assert answer.json["reason"].endswith("other workers have carried it out")
+        assert [len(one.topics) for one in group.brokers.values()] == [0, 2]
+        cut_off.clear()
+
+        async def refuse(values: link.Doc, body: bytes) -> link.Answer:
+            answer = forwarding.json_answer(503, {"reason": "not now"})
+            return answer.document(), answer.body
+
+        workers = group.brokers[1].workers
+        assert workers is not None
+        workers.link.answers["http"] = refuse
+        clear = "/admin/v2/namespaces/public/default/clearBacklog"
+        answer = await group.call(0, "POST", clear)
+        assert answer.status == 503
+        assert answer.json["reason"] == "not now; other workers have carried it out"
+        answer = await group.call(0, "POST", f"{clear}?dryRun=true")
+        assert answer.json["reason"] == "not now"
+
+    run(tmp_path, play)
+
+
 def test_a_request_for_another_shard_is_refused_and_not_answered_for_the_wrong_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
