@@ -452,10 +452,20 @@ def scan(brokers: list[BrokerProcess], history: History, name: str) -> dict[str,
 
 
 def resolved(lines: Iterable[str], indexes: dict[str, dict[str, int]]) -> Iterator[str]:
-    """A history with the indexes that one of its clients could not tell, by topic and message."""
+    """A history with the indexes that one of its clients could not tell, by topic and message. No receipt
+    says which broker gave it; its ledger stands for the owner: behind an answer from a ledger none may come
+    from one before it, for what was asked later or among the indexes of the other."""
+    sent: dict[int, tuple[str, str]] = {}
     for line in lines:
         event = json.loads(line)
         known = indexes.get(event.get("topic", ""), {})
+        if event.get("op") == "publish" and event.get("is") == "invoke":
+            sent[event["n"]] = event["topic"], event["message"]
+        elif event.get("is") == "ok" and event.get("id") and event["n"] in sent:
+            topic, message = sent[event["n"]]
+            if (index := indexes.get(topic, {}).get(message)) is not None:
+                yield json.dumps({**event, "index": index, "owner": event["id"][0]}) + "\n"
+                continue
         if event.get("op") == "receive" and "index" not in event and event["message"] in known:
             event["index"] = known[event["message"]]
         elif event.get("op") == "seek" and (to := (event.get("note") or {}).get("to")) in known:

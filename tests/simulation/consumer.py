@@ -54,6 +54,8 @@ class Consumer:
         come too late, or twice."""
         self.acks_old_cumulatively = False
         self.is_closed = False
+        self.believes_active = self.is_noted_active = False
+        """What it was told last of a Failover subscription, and what the history says."""
         self._is_behind = False
         """What it hears next may have been sent long ago."""
         self.epoch = 0
@@ -123,6 +125,8 @@ class Consumer:
                 self._settle(self._asked.pop(heard.request_id), heard)
             elif isinstance(heard, pb.CommandSeek):
                 self._obey(heard.consumer_epoch)
+            elif isinstance(heard, pb.CommandActiveConsumerChange):
+                self.believes_active = heard.is_active
             elif isinstance(heard, pb.CommandCloseConsumer):
                 self.is_closed = True
             elif getattr(heard, "request_id", None) in self._seeks:
@@ -208,6 +212,14 @@ class Consumer:
             first=first,
             **key,
         )
+
+    def note_active(self, *, over: bool) -> None:
+        """Write down whether it believes to be the active one, if that has changed. What a client that reads
+        nothing believes is of no account: it may have been told otherwise."""
+        believes = self.believes_active and self.client.reads
+        if believes != self.is_noted_active and over != believes:
+            self.is_noted_active = believes
+            self.history.note("active", **self.group, **({"over": True} if over else {}))
 
     # -- says --------------------------------------------------------------------------------------
 

@@ -104,6 +104,9 @@ BUGS = (
     Bug("a key goes to any consumer", "broker.dispatch.dispatchers:KeyShared.choose",
         "holder = self._assignment.choose(self._slot(entry))",
         "holder = [*self._by_holder][entry.last_index % len(self._by_holder)]"),
+    Bug("two consumers believe to be active", "broker.dispatch.dispatchers:Failover._elect",
+        "self.subscription.tell_active(consumer, consumer is chosen)",
+        "self.subscription.tell_active(consumer, consumer in (chosen, previous))"),
     Bug("acked messages of a batch are shown again", _CURSOR + "ready_set",
         "return AckSet(self._ready.bits(first, end), span.count)", "return None"),
     Bug("what comes last stays where it is", _SUB + "extend",
@@ -141,4 +144,6 @@ BUGS = (
         "if index < 0:", "index = max(index, 0)\n    if not topic.visible_end:"),
     Bug("what is in flight is counted twice", _CURSOR + "counts",
         "ready = self._ready.count", "ready = self._inflight.count + self._ready.count"),
+    Bug("acked messages are counted as ready", _CURSOR + "counts",
+        "return Counts(", "return (lambda *of: Counts(of[0] + of[3], *of[1:3], 0))("),
 )  # fmt: skip

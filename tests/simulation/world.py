@@ -137,6 +137,10 @@ class World:
             consumer.hear()
             if consumer.is_closed:
                 self._leave(consumer)
+        # By now each of them has heard who is active: the last one steps down before the next one steps up.
+        for over in (True, False):
+            for consumer in self.consumers:
+                consumer.note_active(over=over)
         for asked, task in list(self.resets):
             if task.done():
                 self.resets.remove((asked, task))
@@ -342,14 +346,16 @@ class World:
         topic = self.site.broker.topics.get(TOPIC)
         for name, subscription in topic.subscriptions.items() if topic is not None else ():
             cursor = subscription.cursor
-            counts = cursor.counts()
+            # Of a group the history knows the members, not what is the least of them.
+            known = {} if name == BROADCAST else {"mark": cursor.mark_delete_index, "now": True}
             self.history.note(
                 "counts",
                 topic=TOPIC,
                 sub=name,
-                **counts._asdict(),
+                **cursor.counts()._asdict(),
                 first=cursor.first,
                 end=cursor.end,
+                **known,
             )
 
     # -- what goes wrong ---------------------------------------------------------------------------

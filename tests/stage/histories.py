@@ -368,7 +368,8 @@ class World:
         counts["acked"] = len(log) - first - len(unacked)
         mark = min(unacked, default=len(log))
         self.note(
-            "counts", topic=group.topic, sub=group.name, first=first, end=len(log), **counts, mark=mark
+            "counts", topic=group.topic, sub=group.name, first=first, end=len(log), **counts, mark=mark,
+            now=True,
         )  # fmt: skip
         if log:
             index = self.random.randrange(len(log))

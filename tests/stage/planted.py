@@ -437,12 +437,64 @@ def not_found(events: list[Event], random: Random) -> bool:
     return True
 
 
+@plants("bad-lookup")
+def found_below_zero(events: list[Event], random: Random) -> bool:
+    return _found_where_nothing_is(events, random, -1)
+
+
+@plants("bad-lookup")
+def found_behind_the_end(events: list[Event], random: Random) -> bool:
+    ends = [events[at]["end"] for at in where(events, "scanned", topic="t")]
+    return bool(ends) and _found_where_nothing_is(events, random, ends[-1] + random.randrange(3))
+
+
+def _found_where_nothing_is(events: list[Event], random: Random, index: int) -> bool:
+    at = one_of(random, where(events, "stored", topic="t"))
+    if at is None:
+        return False
+    events.append({"op": "lookup", "topic": "t", "index": index, "id": events[at]["id"]})
+    return True
+
+
 @plants("bad-accounting")
 def numbers_that_do_not_add_up(events: list[Event], random: Random) -> bool:
     at = one_of(random, where(events, "counts"))
     if at is None:
         return False
     events[at][random.choice(("ready", "delayed", "inflight", "acked", "end"))] += 1
+    return True
+
+
+@plants("bad-accounting")
+def acked_and_counted_as_ready(events: list[Event], random: Random) -> bool:
+    """Everything that was acked one by one, and was never sought again, is told to be ready."""
+    for at in [*where(events, "counts", now=True)][::-1]:
+        counts = events[at]
+        first, group = counts["first"], {name: counts[name] for name in ("topic", "sub")}
+        acked = [
+            acked_message(events, events[one])["index"]
+            for one, end in answered(events, "ack", **group)
+            if end < at and "txn" not in events[one]
+        ]
+        if any(index >= first for index in acked) and not moves(events, 0, group):
+            counts["ready"] += counts["acked"]
+            counts["acked"] = 0
+            return True
+    return False
+
+
+@plants("bad-accounting")
+def never_acked_and_counted_so(events: list[Event], random: Random) -> bool:
+    """A subscription that has never received anything says that it has acked everything."""
+    ends = [at for at in where(events, "scanned", topic="t") if events[at]["end"]]
+    at = one_of(random, _stored_once(events))
+    if at is None or not ends:
+        return False
+    scans = [events[one]["first"] for one in where(events, "scan", topic="t")]
+    first, end = scans[-1], events[ends[-1]]["end"]
+    counts = {"ready": 0, "delayed": 0, "inflight": 0, "acked": end - first}
+    group = {"topic": "t", "sub": "new"}
+    events.append({"op": "counts", **group, **counts, "first": first, "end": end, "now": True})
     return True
 
 

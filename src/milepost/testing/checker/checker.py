@@ -216,7 +216,7 @@ class Checker:
         self._subscription(event).leave(event["by"])
 
     def _active(self, line: int, event: Event) -> None:
-        self._subscription(event).activate(line, event["by"])
+        self._subscription(event).activate(line, event["by"], is_over=event.get("over", False))
 
     def _release(self, line: int, event: Event) -> None:
         numbers = self._numbers(event) if "messages" in event or "ids" in event else None
@@ -325,6 +325,8 @@ class Checker:
         if min(parts) < 0 or sum(parts) != end - first:
             text = f"{event['sub']}: {parts} are not the {end - first} from {first} to {end}"
             self.verdict.add("bad-accounting", text, line)
+        elif event.get("now"):
+            self._subscription(event).counted(line, event["acked"], first, end)
         if (mark := event.get("mark")) is not None:
             self._subscription(event).mark(line, mark)
         name = event["topic"]

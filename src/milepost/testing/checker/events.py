@@ -162,7 +162,7 @@ OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
         {"mode": _mode, "alone": _flag, "ordered": _flag},
     ),
     "leave": ({**_OF_GROUP, "by": _text}, {}),
-    "active": ({**_OF_GROUP, "by": _text}, {}),
+    "active": ({**_OF_GROUP, "by": _text}, {"over": _flag}),
     "release": ({**_OF_GROUP, "by": _text}, _NAMED),
     "receive": (
         {"topic": _text, "message": _message},
@@ -182,7 +182,7 @@ OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
         {**_OF_GROUP, "by": _text, "t": _seconds},
         {**_NAMED, "cumulative": _flag, "slack": _seconds, "life": _number},
     ),
-    "counts": ({**_OF_GROUP, **dict.fromkeys(_COUNTS, _count)}, {"mark": _count}),
+    "counts": ({**_OF_GROUP, **dict.fromkeys(_COUNTS, _count)}, {"mark": _count, "now": _flag}),
     "lookup": ({"topic": _text, "index": _count, "id": _place}, {}),
     "opened": ({"topic": _text, "state": _text}, {}),
     "scan": ({"topic": _text}, {"first": _number}),

@@ -273,8 +273,8 @@ class Messages:
         index, place = event["index"], event["id"]
         number = self.by_index.get(index) if index >= 0 else -1
         if number < 0:
-            if index < 0 and place is not None:
-                self.verdict.add("bad-lookup", f"index {index} was found", line)
+            if place is not None:
+                self._found_elsewhere(line, index, place)
             return
         known = self.places[number]
         is_retained = index >= self.trim_asked and not self.is_deleting
@@ -284,6 +284,16 @@ class Messages:
         elif place is not None and known is not None and place != known:
             text = f"index {index} gave {id_text(place)}, it is {id_text(known)}"
             self.verdict.add("bad-lookup", text, self.indexed[number], line)
+
+    def _found_elsewhere(self, line: int, index: int, place: int) -> None:
+        """A lookup found a message for an index of which no line has told: it may be one whose index is not
+        known yet, and for what was trimmed the first that is left."""
+        found = self.by_place.get(place)
+        if index < 0:
+            self.verdict.add("bad-lookup", f"index {index} was found", line)
+        elif found is not None and index >= self.trim_asked and (at := self.index_of(found)) >= 0:
+            text = f"index {index} gave {id_text(place)}, which is index {at}"
+            self.verdict.add("bad-lookup", text, self.indexed[found], line)
 
     # -- scans -------------------------------------------------------------------------------------
 

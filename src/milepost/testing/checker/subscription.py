@@ -183,7 +183,11 @@ class Subscription:
             if one.given_up and not one.settled:
                 one.settled = line
 
-    def activate(self, line: int, by: str) -> None:
+    def activate(self, line: int, by: str, *, is_over: bool) -> None:
+        if is_over:
+            if self.active is not None and self.active[0] == by:
+                self.active = None
+            return
         if self.active is not None and self.active[0] != by:
             text = f"{self.active[0]} and {by} of {self.name}"
             self.verdict.add("double-active", text, self.active[1], line)
@@ -587,6 +591,42 @@ class Subscription:
             text = f"the mark-delete of {self.name} is {mark} and was {self._mark[0]}"
             self.verdict.add("regressed", text, self._mark[1], line)
         self._mark = mark, line
+
+    def counted(self, line: int, acked: int, first: int, end: int) -> None:
+        """So many indexes of the range are acked while nothing happens: all that surely are, and none that
+        surely is not. Indexes without a message of their own may be either."""
+        if self._slowest_of:
+            return  # where it begins shows only with what it gets
+        messages = self.messages
+        surely = never = told = 0
+        index = messages.by_index.first_in(first, end)
+        while index is not None:
+            number = messages.by_index.get(index)
+            if answered := self._durable_ack(number, index):
+                surely, told = surely + 1, max(told, answered)
+            elif self._must_come(number, index) and not self.is_acked(number, self._moved(index)):
+                never += 1
+            index = messages.by_index.first_in(index + 1, end)
+        if acked < surely:
+            text = f"{self.name} counts {acked} acked indexes, {surely} were acked for certain"
+            self.verdict.add("bad-accounting", text, told, line)
+        elif acked > end - first - never:
+            text = f"{self.name} counts {acked} acked indexes of {end - first}, {never} never were"
+            self.verdict.add("bad-accounting", text, line)
+
+    def _durable_ack(self, number: int, index: int) -> int:
+        """The line of the answer behind which the message is acked whatever happens; 0 if there is none."""
+        if self._may_be_ready(index) or self._freed[number]:
+            return 0
+        since = self._ready_since(index)
+        if self._ack_answered[number] and self._ack_invoked[number] > since:
+            return self._ack_answered[number]
+        place = self.messages.places[number]
+        at = bisect_left(self._up_to, place) if place is not None else len(self._up_to)
+        if at == len(self._up_to):
+            return 0
+        invoked, answered, _ = self._up_to_acks[at]
+        return answered if invoked > since and not self._may_leave(number, invoked) else 0
 
     def _seeks_since(self, line: int) -> bool:
         return any(not one.answered or one.answered > line for one in self._seeks)

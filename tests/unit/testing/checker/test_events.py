@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.testing.checker.events import BadHistory, id_text, place_of, read_events, read_header
+from milepost.testing.checker.events import (
+    INVOCATIONS,
+    OBSERVATIONS,
+    RESULTS,
+    BadHistory,
+    id_text,
+    place_of,
+    read_events,
+    read_header,
+)
 
 PUBLISH = {"is": "invoke", "op": "publish", "n": 1, "topic": "t", "message": "a", "by": "p"}
 RECEIVE = {"op": "receive", "topic": "t", "message": "a"}
@@ -144,3 +156,49 @@ OPS = st.sampled_from(["publish", "ack", "receive", "seek", "commit", "start", "
 def test_any_fields_are_an_event_or_refused(events: list[tuple[str, dict[str, object]]]) -> None:
     lines = [json.dumps({"op": op, **fields}) + "\n" for op, fields in events]
     assert refused_line(lines) in (None, *range(2, 2 + len(lines)))
+
+
+# -- harnesses: what none of them writes is judged of no broker ----------------------------------------
+
+TESTS = Path(__file__).parents[3]
+# They write histories of no broker, to judge the judge.
+MADE_UP = (TESTS / "unit" / "testing", TESTS / "stage")
+WRITERS = ("milepost.testing.checker", "compat.history")
+
+
+@cache
+def written() -> tuple[set[str], set[str]]:
+    """The operations and observations that harnesses write, and every name and text beside them."""
+    kinds: set[str] = set()
+    words: set[str] = set()
+    for path in sorted(TESTS.rglob("*.py")):
+        text = path.read_text()
+        if any(one in path.parents for one in MADE_UP) or not any(one in text for one in WRITERS):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.keyword) and node.arg is not None:
+                words.add(node.arg)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words.add(node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                first = node.args[0] if node.args else None
+                if node.func.attr in ("note", "invoke") and isinstance(first, ast.Constant):
+                    kinds.add(f"{node.func.attr} {first.value}")
+    return kinds, words
+
+
+@pytest.mark.parametrize("op", INVOCATIONS)
+def test_every_operation_is_written_by_a_harness(op: str) -> None:
+    assert f"invoke {op}" in written()[0]
+
+
+@pytest.mark.parametrize("op", OBSERVATIONS)
+def test_every_observation_is_written_by_a_harness(op: str) -> None:
+    assert f"note {op}" in written()[0]
+
+
+def test_every_field_is_written_by_a_harness() -> None:
+    tables = [*INVOCATIONS.values(), *OBSERVATIONS.values()]
+    fields = {name for wanted, also in tables for name in (*wanted, *also)}
+    fields |= {name for of in RESULTS.values() for name in of}
+    assert fields - written()[1] == set()
