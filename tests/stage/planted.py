@@ -207,7 +207,8 @@ def bytes_of_no_producer(events: list[Event], random: Random) -> bool:
     at = one_of(random, where(events, "receive"))
     if at is None:
         return False
-    events[at]["message"] = random.choice((None, "m-from-nowhere"))
+    unknown = {"topic": events[at]["topic"], "message": random.choice((None, "m-from-nowhere"))}
+    events.insert(at, {"op": "receive", **unknown})
     return True
 
 
@@ -349,7 +350,9 @@ def not_the_target(events: list[Event], random: Random) -> bool:
         ]  # fmt: skip
         if len(next_ones) < 2 or any(one < next_ones[1] for one in others):
             continue
-        if events[next_ones[0]]["message"] not in in_transactions(events):
+        missed = events[next_ones[0]]["message"]
+        was_sent = any(one < at for one in where(events, "publish", "invoke", message=missed))
+        if was_sent and missed not in in_transactions(events):
             events.insert(at, received(events.pop(next_ones[0]), "new"))
             return True
     return False
@@ -558,6 +561,27 @@ def trimmed_too_early(events: list[Event], random: Random) -> bool:
     return True
 
 
+@plants("trimmed-unacked")
+def acked_by_an_aborted_transaction(events: list[Event], random: Random) -> bool:
+    at = one_of(random, _stored_once(events))
+    if at is None:
+        return False
+    group = {"topic": "t", "sub": "new"}
+    events += [
+        {"op": "subscribe", **group},
+        received(events[at], "new"),
+        {"is": "invoke", "op": "ack", "n": 10_001, **group, "by": "stranger", "ids": [events[at]["id"]],
+         "txn": "another"},
+        {"is": "ok", "n": 10_001},
+        {"is": "invoke", "op": "abort", "n": 10_002, "txn": "another"},
+        {"is": "ok", "n": 10_002},
+        {"op": "subscribe", **group, "at": events[at]["index"]},
+        {"is": "invoke", "op": "trim", "n": 10_003, "topic": "t", "index": events[at]["index"] + 1},
+        {"is": "ok", "n": 10_003},
+    ]  # fmt: skip
+    return True
+
+
 @plants("stuck")
 def never_delivered(events: list[Event], random: Random) -> bool:
     events += [
@@ -605,8 +629,10 @@ def half_there(events: list[Event], random: Random) -> bool:
             sent.setdefault(event["txn"], set()).add(event["message"])
     for names in sent.values():
         stored = [at for at in where(events, "stored") if events[at]["message"] in names]
-        if len(stored) > 1:
-            replace_by_fill(events, random.choice(stored))
+        # What is not behind another message of its scan may have been trimmed.
+        behind = [at for at in stored if events[at - 1]["op"] == "stored"]
+        if len(stored) > 1 and behind:
+            replace_by_fill(events, random.choice(behind))
             return True
     return False
 
@@ -646,6 +672,12 @@ def kept_away(events: list[Event], random: Random) -> bool:
     aborted = {events[at]["txn"]: at for at, _ in answered(events, "abort")}
     for at in [*where(events, "ack", "invoke")]:
         ack = events[at]
+        index = acked_message(events, ack)["index"] if "txn" in ack else 0
+        trims = [
+            events[one]["index"] for one in where(events, "trim", "invoke", topic=ack["topic"])
+        ]
+        if any(index < one for one in trims):
+            continue  # it need not come any more
         if ack.get("txn") in aborted and not moves(events, at, ack):
             group = ack["topic"], ack["sub"]
             gone = {

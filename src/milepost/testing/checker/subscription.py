@@ -479,10 +479,18 @@ class Subscription:
         first = first if is_trim else max(first, messages.trim_asked)
         while (index := messages.by_index.first_in(first, end)) is not None:
             number = messages.by_index.get(index)
-            if number not in messages.transactions and not self.is_acked(number):
+            is_taken_back = is_trim and self._is_taken_back(number)
+            if number not in messages.transactions and (is_taken_back or not self.is_acked(number)):
                 return index
             first = index + 1
         return None
+
+    def _is_taken_back(self, number: int) -> bool:
+        """Only a transaction that was aborted has acked it."""
+        freed, known = self._freed[number], self.messages.places[number]
+        if not freed or (known is not None and self._is_acked_up_to(known, freed)):
+            return False
+        return not self._is_acked_outside(number, freed)
 
     def is_acked(self, number: int, since: int | None = None) -> bool:
         """It was acked, or perhaps was, since it was last made ready, or behind the line `since`."""
