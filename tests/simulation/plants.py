@@ -47,6 +47,7 @@ _SUB, _CURSOR = "broker.subscription.subscription:Subscription.", "cursor.cursor
 _IDS = "broker.messages.ids_to_indexes:"
 _ACKS = "broker.subscription.ack_journal:AckJournal."
 _TOPIC = "broker.topic.topic:Topic."
+_SINGLES = "broker.topic.singles:Singles."
 _TXN = "broker.transactions.topic_transactions:TopicTransactions."
 _PART = "broker.topic.transaction_ends:Part."
 
@@ -63,6 +64,9 @@ BUGS = (
     Bug("receipts before the disk", _TOPIC + "publish",
         "block = self.log.append(items, self.now_ms(), publication.durable)",
         "block = self.log.append(items, self.now_ms(), lambda error: None); publication.durable(None)"),
+    Bug("receipts of single messages before the disk", _SINGLES + "publish",
+        "send.entry, send.count, now_ms, single.durable\n            )",
+        "send.entry, send.count, now_ms, lambda error: None\n            ); single.durable(None)"),
     Bug("what the disk refused has a receipt", _TOPIC + "on_durable",
         "if error is not None:", "if False:"),
     Bug("a seek answered before the disk", _SUB + "_move",

@@ -86,6 +86,10 @@ class Log(Protocol):
         """Number the entries and journal them as one block: all become durable, or none."""
         ...
 
+    def append_one(self, payload: bytes, count: int, now_ms: int, done: Done) -> Block:
+        """The same for one plain entry."""
+        ...
+
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger."""
         ...

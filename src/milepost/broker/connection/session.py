@@ -26,6 +26,7 @@ from milepost.broker.limits.time_slices import REST_S, TimeSlices
 from milepost.broker.monitoring import connection_log
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.singles import Singles
 from milepost.errors import MilepostError, PersistenceError, TooManyRequests
 from milepost.positions.ranges import IndexRanges
 from milepost.storage.ledgers.not_in_memory import NotInMemory
@@ -120,6 +121,8 @@ class Session:
         """Ends of transactions that this client was told lately, the oldest first."""
         self.pending_publishes = 0
         """Sends that have no receipt yet."""
+        self.singles = Singles(self, broker.counters, broker.clock.wall_ms, broker.clock.monotonic)
+        """Publishes its sends that come one by one."""
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
         self._holds = 0
@@ -190,6 +193,7 @@ class Session:
         """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
         that was brought; unless nothing may wait any more. `failure` is why it cannot be brought."""
         before = self.pending_publishes
+        self.singles.read_begins()
         files, obeyed_count = self.broker.engine.loop_files, 0
         files.is_strict, files.failure = waits, failure
         try:

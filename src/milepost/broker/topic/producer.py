@@ -12,7 +12,7 @@ from milepost.wire.metadata import split_entry
 from milepost.wire.scanners.varint import encode_varint
 
 if TYPE_CHECKING:
-    from milepost.broker.topic.receipts import Publication
+    from milepost.broker.topic.receipts import Awaited
     from milepost.broker.topic.topic import Topic
 
 
@@ -84,7 +84,7 @@ class Producer:
         self.must_resend = False
         """A message was refused that its client sends again. Nothing behind it is stored before the client
         has opened the producer anew, or the two would change places."""
-        self.pending: deque[Publication] = deque()
+        self.pending: deque[Awaited] = deque()
         """What was sent and not answered yet, in order."""
         self.messages_in = 0
         self.bytes_in = 0

@@ -33,18 +33,68 @@ if TYPE_CHECKING:
 _SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
 
 
-class Publication:
+class Awaited:
+    """What waits in a producer's queue until its receipts may leave."""
+
+    __slots__ = ("block", "count", "is_answered", "producer")
+
+    producer: Producer
+    block: Block | None
+    """None while nothing of it was given to the journal."""
+    count: int
+    """How many messages are in the block."""
+    is_answered: bool
+    """Its fate is known; it waits only for those before it."""
+
+    @property
+    def transactions(self) -> Sequence[tuple[int, TxnId | None]]:
+        """Where, among what is stored, sends of another transaction begin, or of none; the first are of
+        none unless it says so."""
+        return ()
+
+    def __len__(self) -> int:
+        """How many sends."""
+        raise NotImplementedError
+
+    def durable(self, error: PersistenceError | None) -> None:
+        """The journal's answer to its block."""
+        self.producer.topic.on_durable(self, error)
+
+    def visible(self) -> None:
+        """It is durable, and subscriptions know: have it counted and answered."""
+        raise NotImplementedError
+
+    def refuse(self, error: MilepostError, sends: Sequence[Send] = ()) -> None:
+        """Answer with an error what was to be stored, or all `sends`."""
+        raise NotImplementedError
+
+    def send_receipts(self) -> None:
+        raise NotImplementedError
+
+    def answered(self) -> None:
+        """Its fate is known. Send what is at the front of the producer's queue and decided."""
+        self.is_answered = True
+        send_answered(self.producer)
+
+
+def send_answered(producer: Producer) -> None:
+    """Send what is at the front of a producer's queue and decided."""
+    pending = producer.pending
+    while pending and pending[0].is_answered:
+        pending.popleft().send_receipts()
+    if producer.must_resend and not pending:
+        producer.peer.restart_producer(producer)
+
+
+class Publication(Awaited):
     """Consecutive sends of one producer, answered together and in order."""
 
     __slots__ = (
         "answers",
         "began",
-        "block",
         "count",
         "has_chunks",
         "ids",
-        "is_answered",
-        "producer",
         "size_bytes",
         "transactions",
     )
@@ -62,11 +112,10 @@ class Publication:
         self.transactions: list[tuple[int, TxnId | None]] = []
         """Where, among what is stored, sends of another transaction begin, or of none; the first are of
         none unless it says so."""
-        self.block: Block | None = None
+        self.block = None
         self.count = 0
         self.size_bytes = 0
         self.is_answered = False
-        """Its fate is known; it waits only for those before it."""
 
     def belongs(self, place: int, txn_id: TxnId | None) -> None:
         """What is stored from this place on is of a transaction, or of none."""
@@ -75,7 +124,6 @@ class Publication:
             runs.append((place, txn_id))
 
     def __len__(self) -> int:
-        """How many sends."""
         return len(self.answers if self.ids is None else self.ids)
 
     def all_are_stored(self, *, keep_sends: bool) -> None:
@@ -96,7 +144,6 @@ class Publication:
         return [size - HEADER_SIZE for size in block.sizes]
 
     def refuse(self, error: MilepostError, sends: Sequence[Send] = ()) -> None:
-        """Answer with an error what was to be stored, or all `sends`."""
         producer_id, code, text = self.producer.producer_id, error.wire_code, str(error)
 
         def refusal(sequence_id: int) -> bytes:
@@ -115,21 +162,10 @@ class Publication:
             ]
         self.ids = None
 
-    def durable(self, error: PersistenceError | None) -> None:
-        """The journal's answer to its block."""
-        self.producer.topic.on_durable(self, error)
+    def visible(self) -> None:
+        self.producer.topic.account_for(self)
 
-    def answered(self) -> None:
-        """Its fate is known. Send what is at the front of the producer's queue and decided."""
-        self.is_answered = True
-        producer = self.producer
-        pending = producer.pending
-        while pending and pending[0].is_answered:
-            pending.popleft()._send_receipts()
-        if producer.must_resend and not pending:
-            producer.peer.restart_producer(producer)
-
-    def _send_receipts(self) -> None:
+    def send_receipts(self) -> None:
         producer, block, ids = self.producer, self.block, self.ids
         peer = producer.peer
         peer.settled(len(self))

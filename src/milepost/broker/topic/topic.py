@@ -26,7 +26,7 @@ from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import ProducerAccess
-from milepost.broker.topic.receipts import Publication
+from milepost.broker.topic.receipts import Awaited, Publication
 from milepost.errors import (
     EncryptionRequired,
     InvalidTransactionStatus,
@@ -122,7 +122,7 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.being_made: set[str] = set()
         """Subscriptions on their way to the catalog: they count as those that are there."""
-        self._afterwards = afterwards
+        self.afterwards = afterwards
         self._mark_dirty = mark_dirty
         self.counters = counters or Counters()
         """Of the whole broker."""
@@ -257,7 +257,7 @@ class Topic:
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except MilepostError as error:  # damaged, deleted, or more than a ledger can number
-            self._refuse_all(publication, sends, error)
+            self.refuse_all(publication, sends, error)
             return publication
         # From before the first entry to the last index.
         last_indexes = block.last_indexes
@@ -267,9 +267,7 @@ class Topic:
             publication.size_bytes -= sum([len(item[3]) for item in items])
         return publication
 
-    def _refuse_all(
-        self, publication: Publication, sends: Sequence[Send], error: MilepostError
-    ) -> None:
+    def refuse_all(self, publication: Awaited, sends: Sequence[Send], error: MilepostError) -> None:
         """The log takes none of the sends; if it may take them later, their client sends them again."""
         producer = publication.producer
         self.counters.publishes_refused[error_name(error)] += len(sends)
@@ -409,24 +407,25 @@ class Topic:
             return _DUPLICATE
         return self.log.locate(index).position
 
-    def on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
+    def on_durable(self, awaited: Awaited, error: PersistenceError | None) -> None:
+        """The journal's answer to a block: its entries are visible from now on, or its producer resends."""
+        if error is not None:
+            self.refuse(awaited, error)
+            awaited.answered()
+            return
+        if self.transactions is not None:
+            if awaited.transactions:
+                self._note_transactions(awaited)
+            # The next opening looks through the entries since the last snapshot: let it be few.
+            self._mark_dirty(self.transactions.state_id)
+        if self.subscriptions:
+            self.show()
+        awaited.visible()
+
+    def account_for(self, publication: Publication) -> None:
+        """What is visible is remembered, counted and answered."""
         block = publication.block
         assert block is not None
-        if error is not None:
-            self._refuse(publication, error)
-            publication.answered()
-            return
-        transactions = self.transactions
-        if transactions is not None:
-            if publication.transactions:
-                self._note_transactions(publication, block)
-            # The next opening looks through the entries since the last snapshot: let it be few.
-            self._mark_dirty(transactions.state_id)
-        if self.subscriptions:
-            end_index = self.visible_end
-            for subscription in self.subscriptions.values():
-                if subscription.cursor.end < end_index:
-                    subscription.extend(end_index)
         if publication.answers and (self.dedup is not None or publication.has_chunks):
             # Dispatch asks where the chunks of a message lie.
             self._remember(publication, block)
@@ -435,7 +434,7 @@ class Topic:
             self._stored(publication, block)
         else:
             # Messages go out first: a consumer waits for them, while the producer only hears of its success.
-            self._afterwards(partial(self._stored, publication, block))
+            self.afterwards(partial(self._stored, publication, block))
 
     @property
     def visible_end(self) -> int:
@@ -480,20 +479,20 @@ class Topic:
             if subscription.cursor.end < end_index:
                 subscription.extend(end_index)
 
-    def _note_transactions(self, publication: Publication, block: Block) -> None:
+    def _note_transactions(self, awaited: Awaited) -> None:
         """Know which indexes belong to which transaction, before a consumer could see them."""
+        block = awaited.block
         assert self.transactions is not None
-        runs, last_indexes = publication.transactions, block.last_indexes
+        assert block is not None
+        runs, last_indexes = awaited.transactions, block.last_indexes
         if len(runs) == 1 and runs[0][0] == 0 and runs[0][1] is not None:  # all of one transaction
-            first = block.end_index - publication.count
+            first = block.end_index - awaited.count
             self.transactions.wrote(runs[0][1], first, block.end_index)
             return
         ends = [place for place, _ in runs[1:]] + [len(last_indexes)]
         for (place, txn_id), end_place in zip(runs, ends, strict=True):
             if txn_id is not None:
-                first = (
-                    last_indexes[place - 1] + 1 if place else block.end_index - publication.count
-                )
+                first = last_indexes[place - 1] + 1 if place else block.end_index - awaited.count
                 self.transactions.wrote(txn_id, first, last_indexes[end_place - 1] + 1)
 
     def _stored(self, publication: Publication, block: Block) -> None:
@@ -521,7 +520,8 @@ class Topic:
         counters.bytes_in += size_bytes
         publication.answered()
 
-    def _refuse(self, publication: Publication, error: PersistenceError) -> None:
+    def refuse(self, publication: Awaited, error: PersistenceError) -> None:
+        """The journal has refused its block: its producer is to send again, and what came behind it."""
         producer = publication.producer
         producer.must_resend = True
         self.counters.publishes_refused[error_name(error)] += len(publication)

@@ -111,7 +111,7 @@ class Block(NamedTuple):
     ) -> Block:
         """Number the items from `first_entry_id` and `first_index` on and encode them."""
         if len(items) == 1:
-            return cls._of_one(ledger_id, first_entry_id, first_index, timestamp_ms, *items[0])
+            return cls.of_one(ledger_id, first_entry_id, first_index, timestamp_ms, *items[0])
         parts: list[bytes | memoryview] = []
         sizes: list[int] = []
         last_indexes: list[int] = []
@@ -138,7 +138,7 @@ class Block(NamedTuple):
         )
 
     @classmethod
-    def _of_one(
+    def of_one(
         cls,
         ledger_id: int,
         entry_id: int,
@@ -146,8 +146,8 @@ class Block(NamedTuple):
         timestamp_ms: int,
         payload: bytes | memoryview,
         count: int,
-        flags: int,
-        beside: bytes,
+        flags: int = 0,
+        beside: bytes = b"",
     ) -> Block:
         """The same for one item, without what only a loop needs: publishing to many topics is many
         blocks of one entry."""
@@ -156,8 +156,8 @@ class Block(NamedTuple):
         if beside:
             body += beside
         payload = payload if payload.__class__ is bytes else bytes(payload)
-        crc = google_crc32c.extend(google_crc32c.value(body), payload)
-        data = _PREFIX.pack(len(payload), crc) + body + payload
+        rest = body + payload
+        data = _PREFIX.pack(len(payload), google_crc32c.value(rest)) + rest
         return _new_block(
             cls, (ledger_id, entry_id, data, [len(data)], [index], [flags], timestamp_ms)
         )

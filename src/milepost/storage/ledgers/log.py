@@ -223,6 +223,40 @@ class Log:
         staged.append((sequence, block))
         return block
 
+    def append_one(self, payload: bytes, count: int, now_ms: int, done: Done) -> Block:
+        """The same for one plain entry, in fewer steps where nothing is unusual."""
+        ledgers = self._ledgers
+        if (
+            self._staged
+            or not ledgers
+            or self._must_roll
+            or self.is_deleted
+            or self.damage
+            or self.loss
+            or self.stall
+        ):
+            return self.append([NewEntry(payload, count)], now_ms, done)
+        ledger = ledgers[-1]
+        entry_id, index, end = ledger.entries, ledger.end_index, ledger.size_bytes
+        ledger_id, time_ms = ledger.ledger_id, ledger.last_time_ms
+        if now_ms > time_ms:
+            time_ms = now_ms
+        if (
+            ledger.sealed
+            or self._is_full(ledger, entry_id, end, index, now_ms)
+            or time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX
+        ):
+            return self.append([NewEntry(payload, count)], now_ms, done)
+        block = Block.of_one(ledger_id, entry_id, index, time_ms, payload, count)
+        if not _fits(block, ledger.first_index, end):
+            return self.append([NewEntry(payload, count)], now_ms, done)
+        data = block.data
+        answered = partial(self._answered, done)
+        sequence = self._owner.submit(ENTRIES, ledger_id, (data,), answered)
+        self._staged_ledger, self._staged_end = ledger, end + len(data)
+        self._staged.append((sequence, block))
+        return block
+
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger, so that everything before it can be trimmed."""
         if self.is_deleted:
@@ -306,10 +340,12 @@ class Log:
         else:
             _, staged = self._staged.popleft()
             try:
-                if isinstance(staged, Ledger):
-                    self.admit_ledger(staged)
+                if isinstance(staged, Block):
+                    ledger = self._ledgers[-1]
+                    ledger.admit(staged, self._owner.files)
+                    self._owner.touched(ledger)
                 else:
-                    self.admit(staged)
+                    self.admit_ledger(staged)
             except Exception as failure:
                 # It is in the journal and not in the log: one more block would get its numbers.
                 self.damage = (

@@ -65,17 +65,18 @@ def send_receipt(
     highest_sequence_id: int = 0,
 ) -> bytes:
     """SEND_RECEIPT. A duplicate is answered with ledger and entry -1."""
-    producer = _first_of_two(producer_id)
-    sequence = encode_varint(sequence_id)
-    message_id = _first_of_two(ledger_id) + encode_varint(entry_id)
-    id_size = len(message_id)
+    producer, ledger = _first_of_two(producer_id), _first_of_two(ledger_id)
+    # Most numbers are small, and there are receipts for every message to many topics.
+    sequence = LAST_BYTES[sequence_id] if 0 <= sequence_id < 128 else encode_varint(sequence_id)
+    entry = LAST_BYTES[entry_id] if 0 <= entry_id < 128 else encode_varint(entry_id)
+    id_size = len(ledger) + len(entry)
     body_size = len(producer) + len(sequence) + 2 + id_size
-    highest = b""
-    if highest_sequence_id:
-        highest = b"\x20" + encode_varint(highest_sequence_id)
-        body_size += len(highest)
     id_head = _RECEIPT_ID_HEADS[id_size]
-    return b"".join((_RECEIPT_HEADS[body_size], producer, sequence, id_head, message_id, highest))
+    if not highest_sequence_id:
+        return _RECEIPT_HEADS[body_size] + producer + sequence + id_head + ledger + entry
+    highest = b"\x20" + encode_varint(highest_sequence_id)
+    head = _RECEIPT_HEADS[body_size + len(highest)]
+    return b"".join((head, producer, sequence, id_head, ledger, entry, highest))
 
 
 @lru_cache(maxsize=8192)

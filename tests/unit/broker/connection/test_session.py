@@ -147,7 +147,7 @@ def test_whoever_sends_faster_than_the_disk_takes_waits_in_its_socket(
     assert not client.is_read
     assert other.is_read
     assert stage.broker.counters.reads_paused == 1
-    assert stage.topic().producers["p"].pending[-1].ids == [(3, 0)]
+    assert len(stage.topic().producers["p"].pending) == 4
     stage.engine.holds_journal = False
     stage.turn()
     assert client.is_read
