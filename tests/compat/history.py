@@ -9,6 +9,7 @@ the index of its last chunk, as on the wire.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class LoadHistory(History):
         """Told of progress, for threads that wait for it."""
         self._sent: dict[Key, int] = {}
         self._reached: dict[str, set[Place]] = {}
+        self._heard_at = 0.0
+        """When the last receipt came: the broker had a processor then, and so had its clients."""
         self.declare(topic, deduplicated=deduplicated)
         self.note("start")
 
@@ -53,8 +56,12 @@ class LoadHistory(History):
         return self.counts["publish ok"] - slowest
 
     def killed(self, at: float) -> None:
-        """The broker is dead, and the next one is about to be started."""
-        self.note("kill", t=at)
+        """The broker is dead, and the next one is about to be started.
+
+        Acks without an answer are as old as they were when it was heard last: what it had no processor
+        for, while the machine did something else, it could not write.
+        """
+        self.note("kill", t=min(at, self._heard_at))
         self.generation += 1
         self.note("start")
 
@@ -70,6 +77,7 @@ class LoadHistory(History):
     def receipt(self, key: Key, place: Place | None) -> None:
         """`place` None: the broker knew the message already."""
         self.ok(self._sent.pop(key), id=place)
+        self._heard_at = time.monotonic()
         self.progress()
 
     def gave_up(self, key: Key) -> None:
