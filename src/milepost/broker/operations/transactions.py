@@ -282,11 +282,10 @@ class Transactions:
         """Open topics, and give each a state for what transactions do to it. Official clients do not ask
         again for a part of a transaction: topics that are being unloaded are waited for."""
         names = list(names)
-        for name in names:
-            if not name.is_persistent:
-                raise NotAllowed(f"{name} is not persistent: no transaction can write to it")
         for _ in range(_OPENINGS_MAX):
             for name in names:
+                if not name.is_persistent:
+                    raise NotAllowed(f"{name} is not persistent: no transaction can write to it")
                 topic = await self._open_unless_busy(name)
                 if topic is None or topic.transactions is not None:
                     continue
@@ -450,10 +449,8 @@ class Transactions:
                         f"transactions {first.txn_id} and {one.txn_id} cannot be one step: they are of "
                         "different series"
                     )
-            size, parts_max = (
-                sum(txn.size for txn in end.txns),
-                self._broker.settings.transaction_parts_max,
-            )
+            size = sum(txn.size for txn in end.txns)
+            parts_max = self._broker.settings.transaction_parts_max
             if size > parts_max:
                 raise TooManyRequests(
                     f"transactions with {size} topics and subscriptions cannot be one step: {parts_max} "
@@ -465,12 +462,13 @@ class Transactions:
         self.coordinator.series.check_step(first.owner or "", series)
         for other in self._ends.values():
             rival = other.txns[0]
-            if (
-                other.outcome is Outcome.COMMIT
-                and rival.series is not None
-                and (rival.owner, rival.series.name) == (first.owner, series.name)
-            ):
+            is_same = rival.series is not None and rival.series.name == series.name
+            if is_same and rival.owner == first.owner and other.outcome is Outcome.COMMIT:
                 raise ServiceNotReady(f"another step of series {series.name} is being committed")
+        for txn in self.coordinator.of_series(first.owner, series):
+            if txn.decided is COMMIT and txn not in end.txns:
+                self._unasked.end([txn])
+                raise ServiceNotReady(f"another step of series {series.name} may be committed")
 
     async def _ask_others(self, end: End) -> None:
         """A commit needs every topic, also those of other workers: behind the decision none may refuse."""

@@ -37,11 +37,13 @@ class UnaskedEnds:
 
     def abort(self, txns: Sequence[Transaction], done: Done | None = None) -> None:
         """Abort transactions of a series: none of them can be committed from now on. `done` is called for
-        each that may be aborted."""
+        each that may be aborted. One whose commit may be on the disk already is committed: whether its step
+        counts has to be known before another run commits it."""
         for txn in txns:
             if txn.decided is None:
                 txn.decided = ABORT
         self.end([txn for txn in txns if txn.decided is ABORT], done)
+        self.end([txn for txn in txns if txn.decided is not ABORT])
 
     def end(self, txns: Sequence[Transaction], done: Done | None = None) -> None:
         """End transactions as was decided, or abort them because their time is over."""

@@ -231,6 +231,39 @@ class TestSteps:
         assert not error_of(end(stage, work.client, loser, action=ABORT))
         assert heard(work) == 1
 
+    def _commit_of_unknown_outcome(self, stage: Stage, work: Work, txn: TxnId) -> None:
+        stage.files.faults.fail("sync", 1, under="journal")
+        stage.files.faults.fail("create", 1, under="journal", forever=True)
+        assert error_of(end(stage, work.client, txn)) == "PersistenceError"
+        stage.files.faults.heal()
+
+    def test_a_new_run_ends_a_commit_of_unknown_outcome(self, stage: Stage, work: Work) -> None:
+        """The disk has half heard of it, and the driver is gone."""
+        one = new(stage, work.client, "one")
+        work.write(one, 0)
+        self._commit_of_unknown_outcome(stage, work, one)
+        two = new(stage, work.client, "two")
+        assert heard(work) == 1
+        assert error_of(end(stage, work.client, two)) == "InvalidTxnStatus"
+        assert error_of(ask_new(stage, work.client, "two")) == "TransactionConflict"
+        assert not stage.broker.transactions.coordinator.open
+
+    def test_beside_a_commit_of_unknown_outcome_there_is_no_other(
+        self, stage: Stage, work: Work
+    ) -> None:
+        one, two = new(stage, work.client), new(stage, work.client)
+        work.write(one, 0)
+        work.write(two, 1)
+        self._commit_of_unknown_outcome(stage, work, one)
+        reply = end(stage, work.client, two)
+        assert error_of(reply) == "ServiceNotReady", "it may ask again, and is told then"
+        assert "another step of series q may be committed" in text_of(reply)
+        assert heard(work) == 1
+        assert error_of(end(stage, work.client, two)) == "InvalidTxnStatus"
+        stage.tick(70)
+        assert heard(work) == 0
+        assert not stage.broker.transactions.coordinator.open
+
     def test_a_run_that_another_followed_is_refused(self, stage: Stage, work: Work) -> None:
         new(stage, work.client, "one")
         new(stage, work.client, "two")
