@@ -73,7 +73,10 @@ def ack_up_to(subscription: Subscription, end: int, holder: int) -> Acked:
         return cursor.ack_up_to(end, holder)
     if hidden is not None:
         covered = [(cursor.first, end)] if ranges is None else ranges
-        ranges = [gap for one in covered for gap in hidden.gaps(*one)]
+        # Of what is left, for what is acked between the hidden ones was named by each ack before.
+        left = cursor.backlog_ranges()
+        left.discard_all(hidden)
+        ranges = [piece for one in covered for piece in left.within(*one)]
     if ranges is None:
         return cursor.ack_up_to(end, holder)
     return cursor.skip_ranges(ranges, holder)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from stage.calls import counted
 from stage.frames import batch, chunk, message
 from stage.stage import Stage
 from stage.talk import (
@@ -39,10 +40,12 @@ from stage.transactions import (
 )
 
 from milepost.broker.subscription.pending_acks import RANGES_MAX
+from milepost.broker.topic.transaction_ends import ignore
 from milepost.errors import PersistenceError
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback, RecordingPeer
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Ack, WireId
 from milepost.wire.scanners.long_command import IDS_MAX, TRANSACTION_PARTS_MAX
 
 
@@ -282,6 +285,28 @@ class TestCumulative:
         assert not error_of(ack_in(stage, client, two, wire_id(1, 2), cumulative=True))
         assert not error_of(end(stage, client, two))
         assert counts(stage) == (0, 1, 0, 3)
+
+    def test_beside_very_many_that_another_transaction_has_each_costs_what_is_new(
+        self, stage: Stage
+    ) -> None:
+        """The transaction was there before a restart, so its messages were not shown."""
+        client = started(stage)
+        client.say(*[message(number) for number in range(2100)])
+        stage.turn()
+        txn = acking(stage, client)
+        ids = [wire_id(1, entry) for entry in range(0, 2000, 2)]
+        assert not error_of(ack_in(stage, client, txn, *ids))
+        stage = stage.restarted()
+        subscribe(stage, stage.client(), permits=3000)
+        subscription = stage.topic().subscriptions["s"]
+        (consumer,) = subscription.consumers
+        costs = []
+        for entry in (2001, 2003):
+            ack = Ack(0, is_cumulative=True, ids=[WireId(1, entry)], request_id=None)
+            costs.append(counted(lambda ack=ack: subscription.ack(consumer, ack, ignore)))  # type: ignore[misc]
+            stage.turn()
+        assert counts(stage) == (0, 2100 - 1004, 0, 1004)
+        assert costs[1] < 500, costs
 
 
 class TestLongAcks:
