@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from milepost.broker.workers.placement import ClusterPlacement
-from milepost.errors import NotAllowed, PreconditionFailed, ServiceNotReady
+from milepost.errors import CallCut, NotAllowed, PreconditionFailed, ServiceNotReady
 from milepost.storage.cluster import hail
 from milepost.storage.cluster.notice import Notice
 
@@ -28,7 +28,8 @@ _LOOK_S: Final = 0.02
 
 
 async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[int]:
-    """Have a broker fetch shards; which of them it did not have yet. Returns when it serves them."""
+    """Have a broker fetch shards; which of them it did not have yet. Returns when it serves them. If one does
+    not come, the refusal says which others have."""
     workers = broker.workers
     placement = None if workers is None else workers.placement
     if workers is None or not isinstance(placement, ClusterPlacement):
@@ -41,16 +42,26 @@ async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[
     away = [shard for shard in wanted if placement.owner(shard).broker != to.broker]
     if wanted and not away:
         raise PreconditionFailed(f"broker {destination!r} serves all of it already")
-    for shard in away:
+    place = workers.place
+    for number, shard in enumerate(away):
         question = {"fetch": shard, "stays": True, "to": to.broker}
-        place = workers.place
-        await hail.ask(to.host, to.hail_port, place.secret, question, place.tls)
-        await arrived(placement, shard, to)
+        try:
+            await hail.ask(to.host, to.hail_port, place.secret, question, place.tls)
+            await arrived(placement, shard, to)
+        except CallCut as error:
+            raise CallCut(f"{error}: shard {shard} may come yet{_come(away[:number])}") from None
+        except ServiceNotReady as error:
+            raise ServiceNotReady(f"{error}{_come(away[:number])}") from None
     return away
 
 
+def _come(shards: list[int]) -> str:
+    return f"; it has got shards {', '.join(map(str, shards))}" if shards else ""
+
+
 async def arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
-    """Return when a broker serves a shard; `ServiceNotReady` when it has given up, or takes too long."""
+    """Return when a broker serves a shard; `ServiceNotReady` when it has given up, `CallCut` if it takes too
+    long."""
     is_begun = False
     try:
         async with asyncio.timeout(ARRIVE_S):
@@ -65,7 +76,7 @@ async def arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
                 is_begun = named
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        raise ServiceNotReady(
+        raise CallCut(
             f"shard {shard} has not come to broker {to.broker} within {ARRIVE_S:g} s; its log says why"
         ) from None
 

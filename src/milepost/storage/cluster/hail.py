@@ -16,7 +16,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from milepost.errors import NotAuthenticated, ServiceNotReady
+from milepost.errors import CallCut, NotAuthenticated, ServiceNotReady
 from milepost.storage.cluster.link_tls import LinkTls
 
 NEWS: Final = b"!"
@@ -27,12 +27,15 @@ Doc = dict[str, Any]
 
 
 async def ask(host: str, port: int, secret: bytes, values: Doc, tls: LinkTls | None = None) -> Doc:
-    """What an agent answers; `ServiceNotReady` if it does not, or says why not."""
+    """What an agent answers; `ServiceNotReady` if it is not reached, or says why not, and `CallCut` if it may
+    have heard the question."""
     line = json.dumps({"secret": secret.hex(), **values}).encode()
+    kind: type[ServiceNotReady] = ServiceNotReady
     try:
         async with asyncio.timeout(TIMEOUT_S):
             context = None if tls is None else tls.client()
             reader, writer = await asyncio.open_connection(host, port, ssl=context)
+            kind = CallCut
             try:
                 writer.write(QUESTION + line + b"\n")
                 said = await reader.readuntil(b"\n")
@@ -41,7 +44,7 @@ async def ask(host: str, port: int, secret: bytes, values: Doc, tls: LinkTls | N
         answer: Doc = json.loads(said)
     except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError) as error:
         why = str(error) or type(error).__name__
-        raise ServiceNotReady(f"the broker at {host}:{port} does not answer ({why})") from None
+        raise kind(f"the broker at {host}:{port} does not answer ({why})") from None
     if "refused" in answer:
         raise ServiceNotReady(str(answer["refused"]))
     return answer

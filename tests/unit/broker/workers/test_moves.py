@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from milepost.broker.broker import Broker
+from milepost.broker.workers import moves
 from milepost.broker.workers.moves import arrived, broker_named
 from milepost.broker.workers.placement import Address, ClusterPlacement
-from milepost.errors import PreconditionFailed, ServiceNotReady
+from milepost.errors import CallCut, PreconditionFailed, ServiceNotReady
 from milepost.storage.cluster import owners
+from milepost.storage.cluster.hail import Doc
 from milepost.storage.cluster.notice import Notice, Seat
 
 ONE = Notice("one-1", "h", "m", 1, 1, 9, "", "", "http://h:8080", False, {})
@@ -69,3 +74,39 @@ def test_a_shard_that_does_not_come_is_told_when_its_broker_gives_up(tmp_path: P
         await arrived(placement, 1, TWO)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ServiceNotReady("no room"), "no room; it has got shards 1"),
+        (CallCut("no answer"), "no answer: shard 2 may come yet; it has got shards 1"),
+        (
+            None,
+            "shard 2 has not come to broker two-2 within 0.2 s; its log says why: shard 2 may come yet; "
+            "it has got shards 1",
+        ),
+    ],
+)
+def test_a_move_that_ends_on_the_way_says_what_was_moved_and_what_may_be(
+    failure: ServiceNotReady | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "ARRIVE_S", 0.2)
+    seat = Seat(3, "h", 1, -1, 2)
+
+    async def ask(host: str, port: int, secret: bytes, values: Doc, tls: object) -> Doc:
+        if values["fetch"] == 1:
+            owners.write(tmp_path, [ONE._replace(shards={2: seat}), TWO._replace(shards={1: seat})])
+        elif failure is not None:
+            raise failure
+        return {}
+
+    monkeypatch.setattr(moves.hail, "ask", ask)
+    owners.write(tmp_path, [ONE._replace(shards={1: seat, 2: seat}), TWO])
+    placement = ClusterPlacement(0, 3, ONE.broker, Address(1, -1, 2), tmp_path)
+    place = SimpleNamespace(secret=bytes(32), tls=None)
+    workers = SimpleNamespace(placement=placement, place=place)
+    broker = cast("Broker", SimpleNamespace(workers=workers))
+    with pytest.raises(ServiceNotReady) as found:
+        asyncio.run(moves.move(broker, [2, 1], TWO.broker))
+    assert str(found.value) == told

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from stage.certificates import Authority
+from stage.ports import free_port
 from stage.unclosed import run_and_collect
 
-from milepost.errors import ServiceNotReady
+from milepost.errors import CallCut, ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.cluster import agent, hail, member
@@ -132,6 +133,20 @@ def test_a_shard_that_comes_back_waits_for_the_process_that_gave_it_away(tmp_pat
         one.agent.ended(1)
         assert await asking == {"broker": "a"}
         assert one.orders.count(Fetch(1)) == 1
+
+    run(tmp_path, play)
+
+
+def test_a_question_that_may_have_been_heard_is_told_from_one_that_was_not_asked(
+    tmp_path: Path,
+) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        port = one.member.notice.hail_port
+        with pytest.raises(CallCut, match="does not answer"):
+            await hail.ask("127.0.0.1", port, b"x" * 32, {"fetch": 1})  # hung up on behind it
+        with pytest.raises(ServiceNotReady) as told:
+            await hail.ask("127.0.0.1", free_port(), SECRET, {"fetch": 1})
+        assert not isinstance(told.value, CallCut)
 
     run(tmp_path, play)
 
