@@ -609,12 +609,17 @@ class Host:
 
 def refuse(sockets: Iterable[socket.socket]) -> None:
     """Refuse connections at once, until a process listens again: without one they would be taken by the
-    system and answered by none, and clients would wait for them and not ask another broker."""
+    system and answered by none, and clients would wait for them and not ask another broker.
+
+    A socket that does not listen is left alone: its end of reading would be that of every connection it takes
+    later, and half of them would be closed before their first bytes come."""
     for sock in sockets:
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            continue
         address = sock.getsockname()
         try:
             sock.shutdown(socket.SHUT_RD)
-        except OSError:  # it does not listen, or the system cannot do that
+        except OSError:  # the system cannot do that
             continue
         with suppress(
             OSError

@@ -182,6 +182,33 @@ def test_a_port_without_a_process_refuses_connections_until_one_listens_again() 
         socket.create_connection(address).close()
 
 
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems cannot stop a socket's listening"
+)
+@pytest.mark.parametrize("times", [0, 1, 2, 3])
+@pytest.mark.parametrize("has_listened", [True, False])
+def test_a_connection_is_not_at_its_end_however_often_the_port_was_refused_before(
+    times: int, has_listened: bool
+) -> None:
+    """A process that ends before it listens, as one whose shard another broker keeps, has it refused."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        if has_listened:
+            listening.listen()
+        for _ in range(times):
+            refuse([listening])
+        listening.listen()
+        with socket.create_connection(listening.getsockname()) as client:
+            accepted, _ = listening.accept()
+            with accepted:
+                accepted.setblocking(False)
+                with pytest.raises(BlockingIOError):  # it has not said anything yet
+                    accepted.recv(1)
+                client.sendall(b"x")
+                accepted.settimeout(10)
+                assert accepted.recv(1) == b"x"
+
+
 def test_a_shard_for_which_there_is_no_room_is_told_of_and_the_agent_is_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
