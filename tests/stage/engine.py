@@ -134,20 +134,27 @@ class HandEngine(LoopDisk):
         await self.flush()
         return self.store.trim(log, before_index)
 
-    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
-        await self.flush()
-        self.store.delete(topic)
+    async def delete_topic(
+        self,
+        topic: TopicRow,
+        log: Log,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        await self.delete_topics([(topic, log)], beside, then)
 
     async def delete_topics(
         self,
         topics: Sequence[tuple[TopicRow, Log]],
         beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
         await self.flush()
 
         def delete(_: None) -> None:
             for topic, _log in topics:
                 self.store.delete(topic)
+            then()
 
         await self.catalog(beside, delete)
 

@@ -296,18 +296,26 @@ class StorageEngine(LoopDisk):
             await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
         return len(ledgers)
 
-    async def delete_topic(self, topic: TopicRow, log: interface.Log) -> None:
-        """Delete a topic with its ledgers and states.
+    async def delete_topic(
+        self,
+        topic: TopicRow,
+        log: interface.Log,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Delete a topic with its ledgers and states. `beside` changes the catalog with it; `then` is called
+        when that is durable, also if the caller is gone.
 
         The caller must not submit facts of its states any more: behind the tombstones they would be
         taken for damage. The log sees to that itself.
         """
-        await self.delete_topics([(topic, log)])
+        await self.delete_topics([(topic, log)], beside, then)
 
     async def delete_topics(
         self,
         topics: Sequence[tuple[TopicRow, interface.Log]],
         beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
         going: list[tuple[int, Log]] = []
         for topic, log in topics:
@@ -315,13 +323,14 @@ class StorageEngine(LoopDisk):
             log.is_deleted = True
             going.append((topic.topic_id, log))
         sequence = self.store.journal.last_sequence
-        await self._undisturbed(self._delete_topics(going, sequence, beside))
+        await self._undisturbed(self._delete_topics(going, sequence, beside, then))
 
     async def _delete_topics(
         self,
         topics: Sequence[tuple[int, Log]],
         sequence: int,
         beside: Callable[[Catalog], None],
+        then: Callable[[], None],
     ) -> None:
         doomed = [(topic_id, log.ledger_ids) for topic_id, log in topics]
 
@@ -334,7 +343,7 @@ class StorageEngine(LoopDisk):
             return states
 
         try:
-            states = await self.catalog(change)
+            states = await self.catalog(change, lambda _: then())
         except BaseException:
             for _, log in topics:
                 log.is_deleted = False

@@ -318,17 +318,24 @@ class Engine(Disk, Protocol):
         """Drop ledgers that lie wholly before an index; returns how many."""
         ...
 
-    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
-        """Delete a topic with its ledgers and states."""
+    async def delete_topic(
+        self,
+        topic: TopicRow,
+        log: Log,
+        beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Delete a topic with its ledgers and states. `beside` changes the catalog with it; `then` is called
+        when that is durable, also if the caller is gone."""
         ...
 
     async def delete_topics(
         self,
         topics: Sequence[tuple[TopicRow, Log]],
         beside: Callable[[Catalog], None] = lambda catalog: None,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
-        """The same of several: all are gone or none, whatever ends this process. `beside` changes the catalog
-        with it."""
+        """The same of several: all are gone or none, whatever ends this process."""
         ...
 
     async def accept_loss(self, topic_id: int) -> list[Loss]:

@@ -194,16 +194,19 @@ class SchemaRegistry:
             self._counters.schemas_deleted += 1
             return NO_VERSION if force else row.version
 
+    @staticmethod
+    def erase(catalog: Catalog, topic: TopicName) -> None:
+        """Forget the schemas of a topic in the change that deletes it; `erased` is to be called behind it."""
+        catalog.erase_schemas(schema_name(topic), VERSION_END)
+
+    def erased(self, topic: TopicName) -> None:
+        self._changes += 1
+        self._histories.pop(schema_name(topic), None)
+        self._names.discard(schema_name(topic))
+
     async def forget(self, topic: TopicName) -> None:
         """The topic is deleted, and with its messages every use of its versions."""
-        name = schema_name(topic)
-
-        def forgotten(_: None) -> None:
-            self._changes += 1
-            self._histories.pop(name, None)
-            self._names.discard(name)
-
-        await self._change(lambda catalog: catalog.erase_schemas(name, VERSION_END), forgotten)
+        await self._change(lambda catalog: self.erase(catalog, topic), lambda _: self.erased(topic))
 
     async def _store(self, row: SchemaRow, *, erase: bool = False) -> None:
         def change(catalog: Catalog) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +39,7 @@ from milepost.wire import replies
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.storage.catalog.catalog import TopicRow
-    from milepost.storage.interface import Log
+    from milepost.storage.interface import Catalog, Log
 
 
 logger = logging.getLogger(__name__)
@@ -273,10 +273,9 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     # Nothing is awaited until it is closed: a client that comes finds this topic, or the next one.
     async with _closed(broker, topic):
         # First, so that whatever happens no later topic of that name inherits them.
-        await _forget_rules(broker, topic.name)
+        await broker.access_control.forget_topic(topic.name)
         if topic.name.is_persistent:
-            await broker.engine.delete_topic(topic.row, topic.log)
-            broker.directory.forget_topic(topic.name)
+            await broker.engine.delete_topic(topic.row, topic.log, *_deletion(broker, topic.name))
         # And again: until the topic was gone, requests could set more of them.
         await _forget_rules(broker, topic.name)
         if topic.name.partition < 0:  # partitions share the schema of their topic
@@ -287,9 +286,8 @@ async def delete_damaged(broker: Broker, name: TopicName, reason: CorruptData) -
     """Delete a topic that cannot be opened, with everything in it; what is lost with it, as far as the
     catalog knows."""
     row, log, loss = await _damaged(broker, name, reason)
-    await _forget_rules(broker, name)
-    await broker.engine.delete_topic(row, log)
-    broker.directory.forget_topic(name)
+    await broker.access_control.forget_topic(name)
+    await broker.engine.delete_topic(row, log, *_deletion(broker, name))
     await _forget_rules(broker, name)
     if name.partition < 0:
         await broker.schemas.forget(name)
@@ -317,6 +315,35 @@ async def _damaged(
         sum(one.kind == documents.CURSOR_STATE for one in states),
     )
     return row, broker.store.log_to_delete(row, ledgers), loss
+
+
+def _deletion(
+    broker: Broker, name: TopicName
+) -> tuple[Callable[[Catalog], None], Callable[[], None]]:
+    """What goes in the change that deletes a topic, or a partitioned one: its policies and schemas, which
+    partitions have of their topic. A process that ends before it leaves all as it was; one that ends behind
+    it leaves nothing to the next topic of the name. And what makes it known once it is durable, also if the
+    caller is gone by then."""
+    book, schemas, directory = broker.policies.book, broker.schemas, broker.directory
+    is_partitioned = directory.partitions(name) is not None
+
+    def erase(catalog: Catalog) -> None:
+        if name.partition < 0:
+            book.erase(catalog, name)
+            schemas.erase(catalog, name)
+        if is_partitioned:
+            directory.delete_partitioned(catalog, name)
+
+    def told() -> None:
+        if name.partition < 0:
+            book.erased(name)
+            schemas.erased(name)
+        if is_partitioned:
+            directory.forget_partitioned(name)
+        else:
+            directory.forget_topic(name)
+
+    return erase, told
 
 
 async def _forget_rules(broker: Broker, name: TopicName) -> None:
@@ -362,11 +389,8 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
                 going.append((row, log))
             names = [*(one.name for one in topics), *(one for one, _ in damaged), name]
             for one in names:
-                await _forget_rules(broker, one)
-            await broker.engine.delete_topics(
-                going, lambda catalog: broker.directory.delete_partitioned(catalog, name)
-            )
-            broker.directory.forget_partitioned(name)
+                await broker.access_control.forget_topic(one)
+            await broker.engine.delete_topics(going, *_deletion(broker, name))
             for one in names:
                 await _forget_rules(broker, one)
             await broker.schemas.forget(name)

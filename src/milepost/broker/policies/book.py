@@ -196,6 +196,14 @@ class PolicyBook:
         # Also if memory knows of none: one may be on its way to the catalog.
         await self._change[level](lambda catalog: catalog.delete_doc(folder, name), gone)
 
+    @staticmethod
+    def erase(catalog: Catalog, topic: TopicName) -> None:
+        """Forget those of a topic in the change that deletes it; `erased` is to be called behind it."""
+        catalog.delete_doc(FOLDERS[Level.TOPIC], str(topic))
+
+    def erased(self, topic: TopicName) -> None:
+        self._set[Level.TOPIC].pop(str(topic), None)
+
     async def clear(self, level: Level, name: str) -> None:
         """Remove all of them from what stays; in force when this returns."""
         await self.forget(level, name)

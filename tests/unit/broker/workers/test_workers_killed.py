@@ -13,13 +13,17 @@ from stage.worker_group import WorkerGroup, worker_group
 
 from milepost.broker.broker import Broker
 from milepost.broker.operations import partition_growth, topic_lifecycle
-from milepost.broker.operations.topic_lifecycle import delete_partitioned
+from milepost.broker.operations.topic_lifecycle import delete_partitioned, delete_topic
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.errors import PreconditionFailed
 from milepost.positions.names import TopicName
 from milepost.rest.app import create_app
+from milepost.schemas.types import SchemaInfo, SchemaType
 
 PARTITIONS = 3
 NAME = TopicName.parse("persistent://public/default/whole")
+ALONE = TopicName.parse("persistent://public/default/alone")
 
 Found = tuple[int | None, dict[str, list[str]]]
 """How many partitions there are said to be, and of each that is there its subscriptions, with their
@@ -138,6 +142,60 @@ def test_a_change_that_a_worker_is_killed_over_is_whole(
                 await made(broker)
         assert kills > 0
         assert await found(group.brokers[0]) == after
+
+    run(tmp_path, play)
+
+
+async def delete_alone(broker: Broker) -> None:
+    topic = await broker.topic(ALONE, create=False)
+    await delete_topic(broker, topic, force=True)
+
+
+@pytest.mark.parametrize("name", [NAME, ALONE], ids=["partitioned", "alone"])
+@pytest.mark.parametrize("is_made", [False, True], ids=["before", "behind"])
+def test_what_is_set_for_a_topic_goes_with_it_or_stays_with_it(
+    tmp_path: Path, name: TopicName, is_made: bool
+) -> None:
+    """A topic without its retention would lose messages; the next one of its name would begin with a
+    schema that refuses its producers."""
+    ttl = POLICIES["message_ttl"]
+
+    async def set_up(broker: Broker) -> None:
+        if name == ALONE:
+            await broker.topic(ALONE)
+        await broker.policies.book.set(Level.TOPIC, str(name), ttl, 60)
+        await broker.schemas.admit_producer(name, SchemaInfo("s", SchemaType.STRING, b"", {}))
+
+    async def told(broker: Broker) -> tuple[bool, bool, bool]:
+        values = broker.policies.book.values(Level.TOPIC, str(name))
+        has_schema = await broker.schemas.latest(name) is not None
+        return broker.exists(name), values == {"message_ttl": 60}, has_schema
+
+    async def delete(broker: Broker) -> None:
+        if name == ALONE:
+            await delete_alone(broker)
+        else:
+            await delete_partitioned(broker, name, force=True)
+
+    async def play(group: WorkerGroup) -> None:
+        await set_up(group.brokers[0])
+        kills = 0
+        while True:
+            kill_at(group, kills + 1, is_made=is_made)
+            (failure,) = await asyncio.gather(delete(group.brokers[0]), return_exceptions=True)
+            if 0 not in group.is_cut:
+                assert failure is None
+                break
+            kills += 1
+            broker = await group.restart(0)
+            now = await told(broker)
+            assert now in ((True,) * 3, (False,) * 3), f"killed over change {kills}"
+            if not any(now):
+                if name == NAME:
+                    await made(broker)
+                await set_up(broker)
+        assert kills > 0
+        assert await told(group.brokers[0]) == (False,) * 3
 
     run(tmp_path, play)
 
