@@ -329,16 +329,15 @@ class Cursor:
         if not 0 <= index <= self.end:
             raise IndexNotFound(f"a seek to {index} in [{self.first}, {self.end})")
         index = max(index, self.first)
-        # Whatever is neither ready nor delayed has been with a consumer, or was acked.
-        unseen = self._ready.copy()
-        unseen.add_all(self._aside)
-        unseen.add_all(self._withheld)
-        unseen.add_all(self._delays.indexes)
-        unseen.discard_all(self._returned)
-        unseen.discard_all(self._stale)
-        unseen.discard(0, self.unsure_end)
+        # Whatever does not wait has been with a consumer, or was acked; and some of what waits.
         stale = IndexRanges([(index, self.end)])
-        stale.discard_all(unseen)
+        for waiting in (self._ready, self._aside, self._withheld, self._delays.indexes):
+            stale.discard_all(waiting)
+        for seen in (self._returned, self._stale):
+            stale.add_all(seen)
+        stale.discard(0, index)
+        if index < self.unsure_end:
+            stale.add(index, min(self.unsure_end, self.end))
         fact = SeekFact(self.epoch + 1, index, stale)
         self._begin_epoch(fact)
         return fact

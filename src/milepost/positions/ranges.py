@@ -238,7 +238,7 @@ class IndexRanges(Pages):
 
     def copy(self) -> IndexRanges:
         """The same indexes in a set of their own."""
-        other = IndexRanges()
+        other = IndexRanges.__new__(IndexRanges)
         other.count = self.count
         other._shift, other._mask, other._full = self._shift, self._mask, self._full
         other._bounds = self._bounds.copy()
@@ -247,9 +247,10 @@ class IndexRanges(Pages):
 
     def clear(self) -> None:
         """Take everything out."""
-        self.count = 0
-        self._bounds.clear()
-        self._partial.clear()
+        if self.count:
+            self.count = 0
+            self._bounds.clear()
+            self._partial.clear()
 
     def add_all(self, other: IndexRanges) -> int:
         """Put all of another set in; how many were not there before."""
@@ -326,6 +327,8 @@ class IndexRanges(Pages):
         A page with few ranges is written as ranges, one with many as a bitmap. A set and the set of
         its gaps are about equally long in this form: there is no need to store "the smaller one".
         """
+        if not self.count:
+            return b""
         out = bytearray()
         part_end = run_first = run_end = 0
 

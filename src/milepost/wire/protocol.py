@@ -405,7 +405,7 @@ class ServerProtocol(Connection):
             self._add_ack(read_ack(message), events)
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))
-        elif (asked := read_transaction(message)) is not None:
+        elif kind in TRANSACTION_KINDS and (asked := read_transaction(message)) is not None:
             events.append(asked)
         elif kind == _CONNECT:
             raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT on a connection that has one")

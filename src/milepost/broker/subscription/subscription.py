@@ -734,8 +734,7 @@ class Subscription:
                 closed.append(consumer)
                 self.remove_consumer(consumer)
         self.is_blocked = False
-        self.rescan()
-        self.seeks.after(self.read_loop.wake)
+        self.seeks.after(self.rescan)
         return closed
 
     def _move(self, index: int, done: Done) -> None:
