@@ -33,12 +33,11 @@ RUN_MAX_S = 0.01
 LOOK_S = 0.001
 # A commit is slow that takes so many times as long as a typical one may.
 SLOW_FACTOR = 20
-# How long the way stays closed behind a failure, or while the loop is busy.
+# How long the way stays closed, whatever closed it.
 CLOSED_S = 2.0
-# … and behind a slow commit, as a multiple of what that took, up to a limit: a disk that does so again and
-# again holds up the loop for a small part of its time.
+# Behind a slow commit, no longer than so many times what that took: a disk that does so again and again
+# holds up the loop for a small part of its time.
 STALL_FACTOR = 25
-STALL_CLOSED_MAX_S = 30.0
 # How much the newest commit counts in what is typical.
 _WEIGHT = 1 / 8
 
@@ -90,7 +89,7 @@ class Shortcut:
         if is_small(count, size):  # what a large one takes says nothing of those
             self._typical_s += (seconds - self._typical_s) * _WEIGHT
         if seconds > SLOW_FACTOR * self._typical_max_s:
-            self.close(now, min(STALL_FACTOR * seconds, STALL_CLOSED_MAX_S))
+            self.close(now, min(STALL_FACTOR * seconds, CLOSED_S))
         if on_loop and count > 1:
             # A single record belongs to a client that waits for it; several have come faster than they go.
             self._busy_s += seconds
