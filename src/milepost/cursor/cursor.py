@@ -629,17 +629,16 @@ class Cursor:
         # A replay that was asked for is no redelivery.
         self._redeliveries.clear()
 
-    def _backlog_sets(self) -> Iterator[IndexRanges]:
-        yield self._ready
-        yield self._aside
-        yield self._withheld
-        yield self._delays.indexes
-        yield from self._inflight.sets()
+    def _backlog_sets(self) -> Sequence[IndexRanges]:
+        inflight, delayed = self._inflight.sets(), self._delays.indexes
+        return (self._ready, self._aside, self._withheld, delayed, *inflight)
 
     def _lowest_in_backlog(self) -> int | None:
-        sets = [one for one in self._backlog_sets() if one.count]
-        firsts = [first for one in sets if (first := one.next_index(0)) is not None]
-        return min(firsts, default=None)
+        lowest: int | None = None
+        for one in self._backlog_sets():
+            if one.count and (first := one.next_index(0)) is not None:
+                lowest = first if lowest is None or first < lowest else lowest
+        return lowest
 
     def _faults(self) -> Iterator[str]:
         """The broken invariants that only the sets together can show."""

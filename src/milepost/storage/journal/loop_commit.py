@@ -42,11 +42,6 @@ STALL_FACTOR = 25
 _WEIGHT = 1 / 8
 
 
-def is_small(count: int, size: int) -> bool:
-    """Is a group of so many records of so many bytes one that the loop may commit?"""
-    return count <= COUNT_MAX and size <= SIZE_MAX
-
-
 class Shortcut:
     def __init__(self, typical_max_s: float = TYPICAL_MAX_S) -> None:
         """`typical_max_s` 0: everything is the thread's."""
@@ -66,7 +61,8 @@ class Shortcut:
         if now - self._now >= LOOK_S:
             self._look(now, cpu_s())
         return (
-            is_small(count, size)
+            count <= COUNT_MAX
+            and size <= SIZE_MAX
             and now >= self._closed_until
             and self._typical_s < self._typical_max_s
         )
@@ -86,7 +82,7 @@ class Shortcut:
         self, now: float, seconds: float, *, on_loop: bool, count: int = 1, size: int = 0
     ) -> None:
         """A commit of so many records of so many bytes ended now, well or not, and took so long."""
-        if is_small(count, size):  # what a large one takes says nothing of those
+        if count <= COUNT_MAX and size <= SIZE_MAX:  # a larger one says nothing of those
             self._typical_s += (seconds - self._typical_s) * _WEIGHT
         if seconds > SLOW_FACTOR * self._typical_max_s:
             self.close(now, min(STALL_FACTOR * seconds, CLOSED_S))
