@@ -23,6 +23,7 @@ from milepost.storage.ledgers.paging import Disk
 if TYPE_CHECKING:
     from milepost.errors import PersistenceError
     from milepost.positions.ids import Position
+    from milepost.positions.ranges import Range
     from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.catalog.catalog import Snapshot, TopicRow
     from milepost.storage.files import Files
@@ -136,6 +137,11 @@ class Log(Protocol):
     # -- reading ---------------------------------------------------------------------------------
     def newest(self, index: int, end_index: int, *, entries_max: int, size_max: int) -> list[Entry]:
         """Entries that are in memory because they came last; else none."""
+        ...
+
+    def entries_in_memory(self, ranges: Sequence[Range]) -> list[Entry]:
+        """The entries that hold ranges which ascend and lie apart, as far as they need no reading; of one
+        ledger."""
         ...
 
     def plan_read(

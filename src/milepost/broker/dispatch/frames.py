@@ -40,7 +40,7 @@ def uniform_run(
 ) -> tuple[Sequence[Entry], int]:
     """The run that begins with `entries[at]`, for a consumer with so much room, and its redelivery
     count; empty if the entry is something special."""
-    if entries_max == 1:
+    if entries_max == 1 or entries[at].flags & _ALONE:
         return (), 0
     first_index = entries[at].last_index - entries[at].count + 1
     offered = entries[-1].last_index + 1 - first_index

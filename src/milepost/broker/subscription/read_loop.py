@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from milepost.broker.limits.time_slices import REST_S
@@ -37,6 +37,10 @@ logger = logging.getLogger(__name__)
 # After so many reads, or entries, in one go others have their turn: about half a millisecond.
 TURNS_MAX = 4
 ENTRIES_MAX = 150
+# A demand of so few messages is looked up with those behind it, of so many messages in all, which takes a
+# quarter of a millisecond. Then others have their turn.
+SMALL_DEMAND = 8
+SCATTERED_MAX = 16
 # A store that does not answer is asked again after so long.
 ASK_AGAIN_S = 1.0
 # Of entries that are sent as they are stored, which costs next to nothing for each.
@@ -128,7 +132,8 @@ class ReadLoop:
             log, reading = subscription.topic.log, self._reading
             entries_max, size_max = reading.read_entries_max, reading.read_size_max
             at_once = min(entries_max, ENTRIES_MAX)
-            entries = reading.reads.find(log, index, end_index)
+            scattered = self._scattered(demand)
+            entries = scattered or reading.reads.find(log, index, end_index)
             if not entries:
                 entries = log.newest(index, end_index, entries_max=at_once, size_max=size_max)
                 if entries:
@@ -163,9 +168,23 @@ class ReadLoop:
             if self._is_resting:
                 return
             offered_count += len(entries)
-            if is_enough or offered_count >= ENTRIES_MAX:
+            if is_enough or scattered or offered_count >= ENTRIES_MAX:
                 break
         self._go_on()
+
+    def _scattered(self, demand: Range) -> Sequence[Entry]:
+        """The entries of a small demand and of those behind it, if there are any: delayed messages become
+        due in no order, and acks leave holes. Each would be looked for, and offered, by itself."""
+        if demand[1] - demand[0] > SMALL_DEMAND:
+            return ()
+        ranges = _with_those_behind(self._subscription, demand)
+        if len(ranges) == 1:
+            return ()
+        try:
+            with self._reading.engine.loop_files.strictly():
+                return self._subscription.topic.log.entries_in_memory(ranges)
+        except (NotInMemory, *UNREADABLE):
+            return ()  # the read of the first meets it again, and sees to it
 
     def _offer_run(self, demand: Range) -> bool | None:
         """Send entries as they are stored. None: a file is being read for that, and the feed goes on
@@ -244,3 +263,23 @@ class ReadLoop:
         if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
             logger.error("%s: %s", self._subscription, error)
         self._subscription.pass_over_unreadable(first, last, error)
+
+
+def _with_those_behind(subscription: Subscription, demand: Range) -> list[Range]:
+    """A demand, and the ranges behind it that could be delivered with it, of a few messages in all."""
+    ranges, end, cursor = [demand], demand[1], subscription.cursor
+    if (
+        end == cursor.end
+        or subscription.dispatcher is None
+        or subscription.handovers
+        or subscription.throttles
+        or subscription.reads_compacted
+        or cursor.aside_count
+    ):
+        return ranges
+    left = min(subscription.dispatcher.room(), SCATTERED_MAX) - (end - demand[0])
+    while left > 0 and (ready := cursor.next_ready(end, left)) is not None:
+        ranges.append(ready)
+        left -= ready[1] - ready[0]
+        end = ready[1]
+    return ranges

@@ -22,6 +22,7 @@ import google_crc32c
 
 from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend, UnknownFormat
 from milepost.positions.ids import Position
+from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
@@ -310,6 +311,29 @@ class Ledger:
         if len(self._blocks[-1]) > size_max:
             return []
         return decode_entries(self._blocks[-1], "memory", check=False)
+
+    def entries_in_memory(self, ranges: Sequence[Range], files: Files) -> list[Entry]:
+        """The entries that hold these ranges, which ascend; those in front of the first whose bytes are
+        not in memory. For ranges that are small and lie apart."""
+        found: list[Entry] = []
+        if self.is_struck:
+            return found
+        mileposts, base, behind = self.mileposts(files), self.first_index, 0
+        for first, end in ranges:
+            # Two ranges may be in one entry, which is read once.
+            if first >= self.end_index:
+                break  # it is in the next ledger
+            first_id = last_id = mileposts.entry_with(first - base)
+            if end - first > 1:
+                last_id = min(mileposts.entry_with(end - 1 - base), self.entries - 1)
+            entry_id, behind = max(first_id, behind), last_id + 1
+            if entry_id < behind:
+                start = self.offset_of(entry_id, files)
+                data = self._in_memory(start, self.offset_of(behind, files))
+                if data is None:
+                    break
+                found += decode_entries(data, "memory", check=False)
+        return found
 
     def offset_of(self, entry_id: int, files: Files) -> int:
         """Where an entry begins; where the last one ends, for the entry behind it."""

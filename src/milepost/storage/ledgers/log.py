@@ -30,6 +30,7 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.ids import Position
+from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE
@@ -494,6 +495,13 @@ class Log:
         )
 
     # -- reading -----------------------------------------------------------------------------------
+
+    def entries_in_memory(self, ranges: Sequence[Range]) -> list[Entry]:
+        """As of a ledger, the one that holds the first of them: ask again behind the last."""
+        if not ranges or not self.first_index <= ranges[0][0] < self.end_index:
+            return []
+        ledger = self._ledgers[bisect_right(self._first_indexes, ranges[0][0]) - 1]
+        return ledger.entries_in_memory(ranges, self._owner.files)
 
     def plan_read(
         self,

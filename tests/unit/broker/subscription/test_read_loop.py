@@ -14,7 +14,7 @@ from stage.stage import Stage
 from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.subscription import read_loop
-from milepost.broker.subscription.read_loop import ENTRIES_MAX, TURNS_MAX
+from milepost.broker.subscription.read_loop import ENTRIES_MAX, SCATTERED_MAX, TURNS_MAX
 from milepost.broker.subscription.subscription import SINGLES_MAX, SINGLES_S, Subscription
 from milepost.storage.files import NotAnswered
 from milepost.storage.header import HEADER_SIZE
@@ -383,3 +383,79 @@ def test_a_large_read_from_the_disk_is_offered_in_turns(disk: Stage) -> None:
         turns.append(len(got(consumer)))
     assert sum(turns) == count
     assert max(turns) <= ENTRIES_MAX
+
+
+# -- what lies apart -------------------------------------------------------------------------------------
+
+
+def with_holes(stage: Stage, count: int) -> Subscription:
+    """A subscription that has acked every second message, all of which are in memory."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), *(message(number) for number in range(count)))
+    for number in range(0, count, 2):
+        located = topic.log.locate(number)
+        subscription.note_acked(subscription.cursor.ack([(number, number + 1)]))
+        assert located.span.count == 1
+    return subscription
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, SHARED, KEY_SHARED])
+def test_what_lies_apart_is_looked_up_together(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, sub_type: int
+) -> None:
+    subscription = with_holes(stage, 4 * SCATTERED_MAX)
+    looked_up: list[int] = []
+    log = subscription.topic.log
+    monkeypatch.setattr(log, "plan_read_from", None)
+    entries_in_memory = log.entries_in_memory
+
+    def counted(ranges: list[tuple[int, int]]) -> list[Entry]:
+        looked_up.append(len(ranges))
+        return entries_in_memory(ranges)
+
+    monkeypatch.setattr(log, "entries_in_memory", counted)
+    consumer = stage.consumer(subscription, sub_type, permits=4 * SCATTERED_MAX)
+    assert got(consumer) == [str(number) for number in range(1, 4 * SCATTERED_MAX, 2)]
+    assert looked_up == [SCATTERED_MAX] * 2
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
+def test_no_more_of_it_goes_than_there_are_permits(stage: Stage, sub_type: int) -> None:
+    subscription = with_holes(stage, 20)
+    consumer = stage.consumer(subscription, sub_type, permits=3)
+    assert got(consumer) == ["1", "3", "5"]
+    stage.flow(consumer, 2)
+    assert got(consumer) == ["7", "9"]
+    assert consumer.permits == 0
+
+
+def test_on_the_disk_it_is_read_as_before(disk: Stage) -> None:
+    subscription = with_holes(disk, 20)
+    disk.checkpoint()
+    consumer = disk.consumer(subscription, SHARED, permits=100)
+    assert got(consumer) == [str(number) for number in range(1, 20, 2)]
+
+
+def test_messages_that_become_due_in_no_order_leave_in_few_rounds(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), SHARED, permits=1000)
+    due_ms = stage.clock.wall_ms() + 5000
+    dues = [due_ms + number * 7 % 40 for number in range(40)]
+    stage.publish(
+        stage.producer(topic),
+        *(message(number, deliver_at_time=due) for number, due in enumerate(dues)),
+    )
+    runs: list[None] = []
+    run = consumer.subscription.read_loop._run
+    monkeypatch.setattr(consumer.subscription.read_loop, "_run", lambda: (runs.append(None), run()))
+    assert got(consumer) == []
+    stage.clock.advance(5.02)  # half of them
+    stage.broker._tick()
+    stage.turn()
+    assert sorted(map(int, got(consumer))) == [
+        n for n, due in enumerate(dues) if due <= due_ms + 20
+    ]
+    assert len(runs) <= 4

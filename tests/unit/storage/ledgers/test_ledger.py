@@ -500,3 +500,47 @@ class TestRuns:
         ledger.is_gone = True
         with pytest.raises(LedgerNotFound, match="ledger 7 has been trimmed"):
             run.perform(files)
+
+
+class TestEntriesInMemory:
+    """Entries of ranges that lie apart are looked up together."""
+
+    @pytest.mark.parametrize(
+        ("ranges", "entry_ids"),
+        [
+            ([(100, 101)], [0]),
+            ([(100, 101), (104, 105), (108, 109)], [0, 2, 4]),
+            ([(101, 104)], [1]),
+            ([(101, 102), (103, 104)], [1]),  # both in one entry
+            ([(101, 102), (103, 105)], [1, 2]),
+            ([(102, 106), (107, 108)], [1, 2, 3]),
+            ([(108, 112)], [4]),
+            ([(108, 109), (112, 113)], [4]),  # what is not there yet
+        ],
+    )
+    def test_each_entry_comes_once_and_in_order(
+        self, files: MemoryFiles, ranges: list[tuple[int, int]], entry_ids: list[int]
+    ) -> None:
+        ledger = Ledger(NEW)
+        # [100, 101), [101, 104), [104, 105), [105, 108), and in a block of its own [108, 109).
+        fill(ledger, files, 1, 3, 1, 3)
+        fill(ledger, files, 1)
+        found = ledger.entries_in_memory(ranges, files)
+        assert [entry.entry_id for entry in found] == entry_ids
+        assert found == [read(ledger, files, one, one + 1)[0] for one in entry_ids]
+
+    def test_what_only_the_file_has_ends_them(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, 1, 1)
+        checkpoint(ledger, files)
+        ledger.drop_blocks(1)
+        fill(ledger, files, 1, 1)
+        assert ledger.entries_in_memory([(101, 102), (104, 105)], files) == []
+        found = ledger.entries_in_memory([(103, 104), (104, 105)], files)
+        assert [entry.entry_id for entry in found] == [3, 4]
+
+    def test_a_ledger_that_was_struck_gives_none_unchecked(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, 1, 1)
+        ledger.is_struck = True
+        assert ledger.entries_in_memory([(100, 101), (102, 103)], files) == []
