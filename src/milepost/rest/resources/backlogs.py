@@ -14,7 +14,7 @@ from fastapi import Body
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.limits.time_slices import SHORT_WORK_S, TimeSlices
 from milepost.broker.messages.backlog_scan import scan
 from milepost.positions.ids import Position
 from milepost.rest.request import AskedBroker, OpenTopic, subscription_of
@@ -55,7 +55,9 @@ async def analyze_backlog(
     if at is not None and at.ledgerId >= 0:
         position = Position(at.ledgerId, max(at.entryId, 0))
         index = await broker.engine.look(lambda: topic.log.index_from(position))
-    found = await scan(one.cursor, one.topic.log, index, TimeSlices(broker.clock), broker.engine)
+    found = await scan(
+        one.cursor, one.topic.log, index, TimeSlices(broker.clock, SHORT_WORK_S), broker.engine
+    )
     return BacklogAnalysis(
         entries=found.entries,
         messages=found.messages,

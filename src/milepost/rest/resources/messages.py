@@ -12,7 +12,7 @@ from fastapi import Path, Query, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.limits.time_slices import SHORT_WORK_S, TimeSlices
 from milepost.broker.messages import entry_view, lookup_by_index
 from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
@@ -71,7 +71,7 @@ async def examine_message(
     """The n-th entry from the `earliest` or the `latest` on; the farthest if there are fewer."""
     from_earliest = initial_position == "earliest"
     located = await lookup_by_index.examined(
-        topic, from_earliest, count, TimeSlices(broker.clock), broker.engine
+        topic, from_earliest, count, TimeSlices(broker.clock, SHORT_WORK_S), broker.engine
     )
     return await _entry(broker, topic, located.position)
 
@@ -95,7 +95,7 @@ async def peek_message(
     """
     backlog = (await _peeked(broker, topic, subscription, create)).cursor.backlog_ranges()
     located = await nth_in_backlog(
-        topic.log, backlog, count, TimeSlices(broker.clock), broker.engine
+        topic.log, backlog, count, TimeSlices(broker.clock, SHORT_WORK_S), broker.engine
     )
     return await _entry(broker, topic, located.position)
 

@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Request
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.dispatch.consumer import Consumer
-from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.limits.time_slices import SHORT_WORK_S, TimeSlices
 from milepost.broker.messages.entry_view import time_text
 from milepost.broker.monitoring import stats
 from milepost.broker.subscription.subscription import Subscription
@@ -115,7 +115,7 @@ async def _partitions(request: Request, broker: Broker, name: TopicName) -> list
 
 
 async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
-    log, policies, slices = topic.log, topic.policies, TimeSlices(broker.clock)
+    log, policies, slices = topic.log, topic.policies, TimeSlices(broker.clock, SHORT_WORK_S)
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     subscriptions = {
         name: await subscription_stats(one, asked, slices, broker)
@@ -349,7 +349,7 @@ def _sum(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
-    log, slices = topic.log, TimeSlices(broker.clock)
+    log, slices = topic.log, TimeSlices(broker.clock, SHORT_WORK_S)
     ledgers = [
         LedgerStats(
             ledgerId=one.ledger_id,
