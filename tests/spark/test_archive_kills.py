@@ -22,7 +22,9 @@ from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lake.lakes import open_lake
+from milepost.spark.pipelines.lake.parts import read_part
 from milepost.spark.pipelines.verify import verify
+from spark.judged import anomalies_of
 
 RUNS = (campaign_count("MILEPOST_SPARK_RUNS", 1, 20) + 1) // 2
 KILLS = 3
@@ -73,5 +75,14 @@ def test_every_message_is_archived_once(
         reached = sum(open_lake(tmp_path).end.values())
     options = ReadOptions(Endpoint(url=broker.url), topics=(topic,))
     archive(spark, options, tmp_path)
+    lake = open_lake(tmp_path)
+    archived = [
+        bytes(value)
+        for part in sorted(lake.parts, key=lambda part: part.first_index)
+        for batch in read_part(str(tmp_path), part, ("value",))
+        for value in batch.column("value").to_pylist()
+    ]
+    assert anomalies_of(publisher.values, {topic: archived}, in_order=True) == []
+    # It compares indexes, keys, properties and times with the topic's own, too.
     found = verify(spark, Endpoint(url=broker.url), tmp_path)
     assert (found.messages, found.problems) == (len(publisher.values), [])

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from stage.stored import StoredHistory
 from unit.storage.bucket.test_engine import NOW_MS, Bench, Broker, on_loop
 
 from milepost.storage.bucket.objects import Failed
@@ -21,29 +22,26 @@ from milepost.storage.ledgers.log import Log
 
 
 class Truth:
-    """What was answered, and what may have happened beside it."""
+    """Which topics there are, and may be; and the history of their messages."""
 
     def __init__(self) -> None:
         self.topics: set[str] = set()
         self.maybe_topics: set[str] = set()
-        self.sent: dict[str, list[bytes]] = {}
-        self.answered: dict[str, set[bytes]] = {}
-        self.trimmed: dict[str, int] = {}
+        self.told = StoredHistory()
+        self._count = 0
 
-    async def judge(self, broker: Broker) -> None:
+    def next_payload(self) -> bytes:
+        self._count += 1
+        return b"%d" % self._count
+
+    async def look(self, broker: Broker) -> None:
         names = await broker.engine.catalog(lambda catalog: {t.name for t in catalog.topics()})
         assert self.topics <= names <= self.topics | self.maybe_topics
         for name in sorted(names):
             log = await broker.found(name)
             stored = await broker.read(log)
-            assert log.first_index >= self.trimmed.get(name, 0)
             assert log.next_index - log.first_index == len(stored)
-            gone = set(self.sent.get(name, [])[: log.first_index])
-            missing = self.answered.get(name, set()) - set(stored) - gone
-            assert not missing, f"{name}: answered and lost: {missing}"
-            # What was sent and not answered may be there or not; from now on it is what it is.
-            before = self.sent.get(name, [])[: log.first_index]
-            self.sent[name] = before + stored
+            self.told.found(name, log.first_index, stored)
             self.topics.add(name)
         self.maybe_topics -= names
 
@@ -66,21 +64,21 @@ async def live(broker: Broker, truth: Truth, random: Random, steps: int) -> None
             name = random.choice(sorted(logs))
             log = logs[name]
             before = random.randrange(log.first_index, log.next_index + 1)
+            trimmed = truth.told.trim(name, before)
             await broker.engine.trim(log, before)
-            truth.trimmed[name] = log.first_index
+            trimmed(log.first_index)
         else:
             name = random.choice(sorted(logs))
-            publish(broker, truth, name, logs[name], b"%d" % random.randrange(10**9))
+            publish(truth, name, logs[name])
             if random.random() < 0.5:
                 await broker.engine.flush()
     await broker.engine.flush()
     await broker.settled()
 
 
-def publish(broker: Broker, truth: Truth, name: str, log: Log, payload: bytes) -> None:
-    truth.sent.setdefault(name, []).append(payload)
-    answered = truth.answered.setdefault(name, set())
-    log.append([NewEntry(payload)], NOW_MS, lambda error: answered.add(payload))
+def publish(truth: Truth, name: str, log: Log) -> None:
+    payload = truth.next_payload()
+    log.append([NewEntry(payload)], NOW_MS, truth.told.publish(name, payload))
 
 
 async def history(bench: Bench, random: Random, lives: int) -> None:
@@ -94,7 +92,7 @@ async def history(bench: Bench, random: Random, lives: int) -> None:
 
     for _ in range(lives):
         broker = await bench.broker(entries_max=random.choice([2, 5, 100]))
-        await truth.judge(broker)
+        await truth.look(broker)
         weather(is_bad=random.random() < 0.6)
         work = asyncio.ensure_future(live(broker, truth, random, random.randrange(5, 40)))
         end = random.choice(["close", "kill", "kill", "take over"])
@@ -103,6 +101,7 @@ async def history(bench: Bench, random: Random, lives: int) -> None:
             weather(is_bad=False)
             await broker.engine.close()
             bench.open.remove(broker)
+            truth.told.killed()
             continue
         for _ in range(random.randrange(1500)):
             await asyncio.sleep(0)
@@ -111,9 +110,11 @@ async def history(bench: Bench, random: Random, lives: int) -> None:
             bench.open.remove(broker)
         work.cancel()
         await asyncio.wait([work])
+        truth.told.killed()
         weather(is_bad=False)
     last = await bench.broker()
-    await truth.judge(last)
+    await truth.look(last)
+    assert truth.told.anomalies() == []
 
 
 @pytest.fixture(autouse=True)
