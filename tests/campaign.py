@@ -1,13 +1,14 @@
-"""The campaigns at length: every part in its turn, and a table of what each did.
+"""The campaigns at length, and a table of what each part did.
 
     make campaign                          # all of them
     make campaign PARTS="seeds kills"      # some
     make campaign SCALE=0.01               # a hundredth of each: do they still run?
     make campaign PARTS=seeds PIECE=2/8    # the second of eight pieces, to go on another day
 
-A part is a run of pytest with counts in its environment. The table has those counts and what the tests tell
-of themselves, with the date and the commit, ready for docs/reliability.md. One part that fails, or in which
-no test ran, fails the whole.
+A part is a run of pytest with counts in its environment. Parts that work go one after the other; those that
+mostly wait, for a clock or for processes of their own, run beside them. The table has the counts and what the
+tests tell of themselves, with the time, the processor's time, the date and the commit, ready for
+docs/reliability.md. One part that fails, or in which no test ran, fails the whole.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -34,6 +36,8 @@ class Part(NamedTuple):
     counts: dict[str, int]
     """What the environment says, at full length; SCALE makes it less."""
     jobs: int = 2
+    lane: str = "work"
+    """Parts of one lane go one after the other, beside those of other lanes."""
 
 
 _CRASH, _COMPAT, _SPARK = "tests/crash/test_", "tests/compat/test_", "tests/spark/test_"
@@ -95,6 +99,7 @@ PARTS = (
             "MILEPOST_SHARED_ROUNDS": 40,
             "MILEPOST_ROCKETMQ_KILLS": 25,
         },
+        lane="soak",
     ),
     Part(
         "storms",
@@ -113,6 +118,7 @@ PARTS = (
         "connections that come and go, and a long load with pauses",
         (_COMPAT + "endurance.py", _COMPAT + "silent_connections.py"),
         {"MILEPOST_CONNECTIONS": 10_000, "MILEPOST_SOAK_SECONDS": 3600},
+        lane="soak",
     ),
     Part(
         "cluster",
@@ -120,6 +126,7 @@ PARTS = (
         (_COMPAT + "cluster_faults.py",),
         {"MILEPOST_CLUSTER_ROUNDS": 60},
         jobs=0,
+        lane="cluster",
     ),
     Part(
         "spark",
@@ -141,6 +148,8 @@ class Result(NamedTuple):
     counts: dict[str, str]
     has_passed: bool
     seconds: float
+    cpu_s: float
+    """Of every process that the part started and waited for."""
     outcome: str
     told: list[str]
 
@@ -159,7 +168,7 @@ def read(output: str) -> tuple[str, list[str]]:
 
 
 def run(part: Part, scale: float, piece: str = "") -> Result:
-    """One part, its output shown as it comes."""
+    """One part, its output shown as it comes, each line with the part's name."""
     workers = ["-n", str(part.jobs)] if part.jobs else []
     command = [sys.executable, "-m", "pytest", "-q", *workers, "--timeout", "7200", *part.tests]
     counts = counts_of(part, scale)
@@ -174,11 +183,28 @@ def run(part: Part, scale: float, piece: str = "") -> Result:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)
-            print(line, end="", flush=True)
+            print(f"{part.name}: {line}", end="", flush=True)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     outcome, told = read("".join(lines))
     # A part whose tests were all skipped has shown nothing.
     has_passed = not process.returncode and " passed" in outcome
-    return Result(part, counts, has_passed, time.monotonic() - began, outcome, told)
+    seconds, cpu_s = time.monotonic() - began, usage.ru_utime + usage.ru_stime
+    return Result(part, counts, has_passed, seconds, cpu_s, outcome, told)
+
+
+def run_all(parts: list[Part], scale: float, piece: str = "") -> list[Result]:
+    """Every part, lane beside lane; the results in the order of the parts."""
+    lanes: dict[str, list[Part]] = {}
+    for part in parts:
+        lanes.setdefault(part.lane, []).append(part)
+
+    def run_lane(of: list[Part]) -> list[Result]:
+        return [run(part, scale, piece) for part in of]
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        results = [one for lane in pool.map(run_lane, lanes.values()) for one in lane]
+    return sorted(results, key=lambda result: parts.index(result.part))
 
 
 def table(results: list[Result], commit: str) -> str:
@@ -186,17 +212,19 @@ def table(results: list[Result], commit: str) -> str:
     rows = [
         f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}:",
         "",
-        "| part | time | outcome | what was done |",
-        "| --- | --- | --- | --- |",
+        "| part | time | CPU | outcome | what was done |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    for part, counts, has_passed, seconds, outcome, told in results:
+    for part, counts, has_passed, seconds, cpu_s, outcome, told in results:
         sizes = [
             f"{name.removeprefix('MILEPOST_').lower().replace('_', ' ')} {count}"
             for name, count in counts.items()
         ]
         did = "; ".join([part.what, *sizes, *(one[:SHOWN_MAX] for one in told)])
         verdict = "passed" if has_passed else "FAILED"
-        rows.append(f"| {part.name} | {seconds:.0f} s | {verdict}: {outcome} | {did} |")
+        rows.append(
+            f"| {part.name} | {seconds:.0f} s | {cpu_s:.0f} s | {verdict}: {outcome} | {did} |"
+        )
     return "\n".join(rows)
 
 
@@ -210,7 +238,7 @@ def main(names: list[str], parts: tuple[Part, ...] = PARTS) -> int:
     piece = os.environ.get("PIECE", "")
     if piece:
         piece_of(piece)
-    results = [run(known[name], scale, piece) for name in names or known]
+    results = run_all([known[name] for name in names or known], scale, piece)
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
     ).stdout.strip()

@@ -65,6 +65,32 @@ def test_one_part_that_fails_fails_the_whole(
     assert "passed: 1 passed" in second
 
 
+def test_parts_that_wait_run_beside_the_others(
+    part: Part, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the two waits until the other has begun; the table has them in their order."""
+    waits = """
+import os, time
+def test_it():
+    open({mine!r}, "w").close()
+    until = time.monotonic() + 30
+    while not os.path.exists({other!r}):
+        assert time.monotonic() < until, "the other has not begun"
+        time.sleep(0.01)  # sleep: between two looks
+"""
+    marks = [str(tmp_path / "one"), str(tmp_path / "two")]
+    parts = []
+    for lane, mine, other in (("work", *marks), ("soak", *marks[::-1])):
+        test = tmp_path / f"test_{lane}.py"
+        test.write_text(waits.format(mine=mine, other=other))
+        parts.append(part._replace(name=lane, tests=(str(test),), lane=lane))
+    assert main([], tuple(parts)) == 0
+    *_, first, second = capfd.readouterr().out.splitlines()
+    assert first.startswith("| work | ")
+    assert second.startswith("| soak | ")
+    assert re.search(r"\| \d+ s \| \d+ s \| passed: 1 passed", first)
+
+
 def test_pieces_are_the_whole(
     part: Part, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
