@@ -223,6 +223,15 @@ class CursorMachine(RuleBasedStateMachine):
             self.journal(facts.encode(facts.AckFact(self.cursor.epoch, IndexRanges(acked.ranges))))
             self.saved.settle(range(self.saved.first, end))
 
+    @rule(pieces=st.lists(st.tuples(index_numbers, lengths), max_size=4))
+    def skip_set(self, pieces: list[Range]) -> None:
+        indexes = IndexRanges(piece for one in pieces if (piece := self.clip(*one)))
+        acked = self.cursor.skip_set(indexes)
+        assert (acked.count, acked.taken) == self.twin.settle(sorted(singles(indexes)))
+        if acked.count:
+            self.journal(facts.encode(facts.AckFact(self.cursor.epoch, indexes)))
+            self.saved.settle(singles(indexes))
+
     @rule(count=st.integers(-1, 5))
     def trim(self, count: int) -> None:
         index = min(max(0, self.twin.first + count), self.twin.end)

@@ -58,8 +58,13 @@ class Inflight:
         self, ranges: Iterable[Range], holder: int | None, taken: dict[int, int]
     ) -> IndexRanges:
         """Take ranges from one holder, or from all; return the indexes that were taken."""
+        return self.take_set(IndexRanges(ranges), holder, taken)
+
+    def take_set(
+        self, wanted: IndexRanges, holder: int | None, taken: dict[int, int]
+    ) -> IndexRanges:
+        """The same of a set."""
         released = IndexRanges()
-        wanted = IndexRanges(ranges)
         for owner, held in self._held.items():
             if holder is None or owner == holder:
                 found = held & wanted

@@ -84,6 +84,12 @@ class RedeliveryCounts:
             plane.discard(first, end)
         self._drop_empty()
 
+    def forget_all(self, indexes: IndexRanges) -> None:
+        """Set the counts of a set to zero."""
+        for plane in self.planes:
+            plane.discard_all(indexes)
+        self._drop_empty()
+
     def clear(self) -> None:
         """Set all counts to zero."""
         self.planes.clear()

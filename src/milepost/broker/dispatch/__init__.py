@@ -8,6 +8,7 @@ chunk_restart    the frame that makes a client drop a chunked message of which i
 consumer         one consumer of a subscription: permits, unacked messages, priority, epoch
 dispatchers      chooses the consumer of the next entry: Exclusive, Failover, Shared and Key_Shared
 frames           entries to MESSAGE frames: one by one, or in runs
+hidden_messages  passes over markers, messages of aborted transactions and recalled messages
 key_shared       which consumer may have a message of a key now, so that each key stays in order
 key_slots        the hash slots of Key_Shared, and the consumer that owns each
 passed_over      entries that no consumer could take yet, by what each waits for

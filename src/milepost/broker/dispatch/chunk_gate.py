@@ -271,6 +271,10 @@ class ChunkGate:
                 self._forget_whole(self._messages[last_index])
         return given_up
 
+    def known_within(self, indexes: IndexRanges) -> list[Range]:
+        """What of a set `settled` has to be told of."""
+        return [*(self._lasts & indexes), *(self._firsts & indexes)]
+
     @staticmethod
     def _each(indexes: IndexRanges, first: int, end: int, limit: int) -> list[int]:
         """The indexes in `[first, end)`, at most so many."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from milepost.cursor import facts
 from milepost.errors import MilepostError, PersistenceError
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import IndexRanges, Range
 
 if TYPE_CHECKING:
     from milepost.storage.interface import Store
@@ -31,6 +31,8 @@ class AckJournal:
         self._journal = journal
         self.noted: list[Range] = []
         """What was acked since the last flush."""
+        # The same of what very many ranges have.
+        self._noted_sets: list[IndexRanges] = []
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
         # Flushes and other facts that are not on disk yet. An ack of what a seek has left behind is answered
@@ -45,9 +47,15 @@ class AckJournal:
         if not self._is_scheduled:
             self._ask()
 
+    def note_set(self, indexes: IndexRanges) -> None:
+        """The same of very many."""
+        self._noted_sets.append(indexes)
+        if not self._is_scheduled:
+            self._ask()
+
     def when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
         """Call `done` when everything noted so far is on disk; at once if it is."""
-        if self.noted or self._waiting or self.is_behind:
+        if self.noted or self._noted_sets or self._waiting or self.is_behind:
             self._answers.append(done)
             if not self._is_scheduled:
                 self._ask()
@@ -63,7 +71,8 @@ class AckJournal:
         self._is_scheduled = False
         ranges, self.noted = self.noted, []
         answers, self._answers = self._answers, []
-        if not ranges and not answers:
+        sets, self._noted_sets = self._noted_sets, []
+        if not ranges and not sets and not answers:
             return
         self._waiting += 1
 
@@ -72,7 +81,12 @@ class AckJournal:
             for answer in answers:
                 answer(error)
 
-        if not ranges and not self.is_behind:
+        if sets:
+            acked = IndexRanges(ranges)
+            for one in sets:
+                acked.add_all(one)
+            self._submit(facts.encode(facts.AckFact(epoch, acked)), durable)
+        elif not ranges and not self.is_behind:
             # Nothing new, but an earlier fact is on its way: answer behind it.
             self._journal.barrier(durable)
         elif len(ranges) == 1:

@@ -223,6 +223,15 @@ class BroadcastGroup(Subscription):
         else:
             super().pass_over(ranges)
 
+    def pass_over_hidden(self, first_index: int) -> None:
+        if not self.members:
+            super().pass_over_hidden(first_index)
+            return
+        self.catch_up()
+        for member in self.members.values():
+            member.pass_over_hidden(first_index)
+        self.settle()
+
     def skip(self, end_index: int) -> int:
         """Everything before an index is done, for every member; returns what the group had of it."""
         if not self.members:

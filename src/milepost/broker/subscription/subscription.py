@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from milepost.broker.dispatch import chunk_acks
+from milepost.broker.dispatch import chunk_acks, hidden_messages
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
 from milepost.broker.dispatch.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
 from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
@@ -791,7 +791,7 @@ class Subscription:
         """Messages of aborted transactions, and markers, are no part of the backlog."""
         transactions = self.topic.transactions
         if transactions is not None and transactions.hidden:
-            self.pass_over(list(transactions.hidden.within(first_index, self.cursor.end)))
+            hidden_messages.pass_over(self, transactions.hidden, first_index)
 
     def trim(self, first_index: int) -> None:
         # What was never visible belongs to an open transaction, and is gone with it.

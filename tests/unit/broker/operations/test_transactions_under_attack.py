@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from stage.calls import counted
 from stage.frames import batch, chunk, frame_of, message, sends
 from stage.http import Web
 from stage.stage import TOPIC, Stage
@@ -614,22 +613,6 @@ class TestHalfAnId:
             client.say(chunk(0, 1, 2, **within(txn)))
         assert not error_of(end(stage, client, txn))
         assert bodies(client) == (["0/0", "0/1"] if is_chunk else ["0"])
-
-
-class TestManyThatAreHidden:
-    @pytest.mark.parametrize("before", [0, 1])
-    def test_the_last_message_is_found_at_once(self, stage: Stage, before: int) -> None:
-        """Readers ask for it before each message, also where a large write that was aborted lies behind."""
-        client = started(stage)
-        client.say(*[message(number) for number in range(before)])
-        txn = new(stage, client)
-        add_topics(stage, client, txn)
-        client.say(*[batch(number, 1000, **within(txn)) for number in range(10, 30)])
-        stage.turn()
-        end(stage, client, txn, ABORT)
-        topic, found = stage.topic(), []
-        assert counted(lambda: found.append(topic.last_dispatchable())) < 200
-        assert found == [((1, 0), -1) if before else None]
 
 
 class TestInCompany:
