@@ -364,6 +364,21 @@ class TestAcks:
         end(stage, client, txn)
         assert counts(stage).acked == 0
 
+    def test_a_restart_does_not_remember_what_a_seek_forgot(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(3)])
+        stage.turn()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1)))
+        stage.seek(stage.topic().subscriptions["s"], 0)
+        client.take()
+        subscribe(stage, client, "s", SHARED, permits=10)
+        assert bodies(client) == ["0", "1", "2"]
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage) == (0, 3, 0, 0)
+        assert counts(stage.restarted()) == (3, 0, 0, 0)
+
     def test_an_ack_outside_of_the_transaction_is_final(self, stage: Stage) -> None:
         client = started(stage, sub_type=SHARED)
         client.say(*[message(number) for number in range(3)])
