@@ -145,6 +145,18 @@ def test_outcomes_are_forgotten_oldest_first() -> None:
     assert coordinator.outcome_of(TxnId(0, 2)) is Outcome.COMMIT
 
 
+def test_outcomes_of_those_without_a_part_here_are_forgotten_too() -> None:
+    book = Coordinator(5)
+    for least in range(1, ENDED_MAX + 2):
+        book.remember(least, Outcome.COMMIT)
+    assert book.outcome_of(TxnId(5, 1)) is None
+    assert book.outcome_of(TxnId(5, 2)) is Outcome.COMMIT
+    facts = [Coordinator.end_fact(least, Outcome.ABORT) for least in range(1, ENDED_MAX + 2)]
+    restored = Coordinator.restore(Coordinator(5).snapshot(), facts, 0, 0, 5)
+    assert restored.outcome_of(TxnId(5, 1)) is None
+    assert restored.outcome_of(TxnId(5, 2)) is Outcome.ABORT
+
+
 def test_an_end_that_others_have_to_be_told_is_remembered_until_they_are() -> None:
     coordinator = Coordinator(3)
     txns = [coordinator.new(timeout_ms=1, now_ms=0, now_s=0, owner=None)[0] for _ in range(2)]
