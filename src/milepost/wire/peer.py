@@ -39,7 +39,11 @@ _NOT_FOR_CPP: Final = frozenset(
     )
 )
 
-# Errors that it takes for passing trouble: it tries again until its time is up, half a minute later,
+# Milepost's own client. After a time-out it asks for the same end again, and may be told then what it was
+# told when it did not listen any more.
+_OWN: Final = "Milepost-Python-"
+
+# Errors that C++ takes for passing trouble: it tries again until its time is up, half a minute later,
 # and tells its user of a timeout. It is told the nearest error that it takes for final.
 _FINAL_FOR_CPP: Final[dict[int, int]] = {
     pb.InvalidTopicName: pb.TopicNotFound,
@@ -76,6 +80,12 @@ class Peer(NamedTuple):
         """Whether ERROR in place of CONNECTED is understood. C++ takes it for a broken connection, tries
         again until its time is up, and tells its user of a timeout."""
         return not self.software.startswith(_CPP)
+
+    @property
+    def asks_for_ends_again(self) -> bool:
+        """Whether it wants to be told of the end of a transaction as often as it asks. To others the
+        transaction is not there any more, as upstream has it."""
+        return self.software.startswith(_OWN)
 
     def error_code(self, code: int) -> int:
         """The `ServerError` to refuse a request with, so that the client takes it as it is meant."""

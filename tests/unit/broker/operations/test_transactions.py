@@ -438,6 +438,14 @@ class TestRestarts:
         assert not error_of(end(stage, other, txn, action))
         assert error_of(end(stage, other, txn, action)) == "TransactionNotFound"
 
+    def test_milepost_s_client_is_told_again(self, stage: Stage) -> None:
+        """It was told when it had given up waiting, and asks again on the same connection."""
+        client = stage.client(client_version="Milepost-Python-1.0")
+        txn = new(stage, client)
+        for _ in range(3):
+            assert not error_of(end(stage, client, txn))
+        assert error_of(end(stage, client, txn, ABORT)) == "InvalidTxnStatus"
+
     def test_an_end_that_the_disk_has_not_is_no_end(self, stage: Stage) -> None:
         client = started(stage)
         txn = new(stage, client)

@@ -122,17 +122,17 @@ def add_subscription(session: Session, command: AddSubscriptions) -> Work:
 def end_transaction(session: Session, command: EndTransaction) -> Work:
     """Commits or aborts, all of it in one durable step. The same end again is answered the same way, for a
     client that lost its connection before the answer; on a connection that has told it, it is
-    `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`. Those that Milepost's own
-    field `also_txnid_least_bits` names end with it, in the same step. A commit of a step of a series aborts
-    what else the series has open; errors as of NEW_TXN. With Milepost's own field `series` it aborts what a
-    run of a series has open, and the run is over."""
+    `TransactionNotFound`, as upstream has it, but for Milepost's own client. The other end is
+    `InvalidTxnStatus`. Those that Milepost's own field `also_txnid_least_bits` names end with it, in the same
+    step. A commit of a step of a series aborts what else the series has open; errors as of NEW_TXN. With
+    Milepost's own field `series` it aborts what a run of a series has open, and the run is over."""
     if command.action is None:
         raise InvalidInput("END_TXN without an action; commit or abort")
     if command.series is not None:
         return _end_run(session, command, Series(*command.series))
     txn_id, outcome = _owned(session, command), OUTCOMES[command.action]
-    told = session.told_ends
-    if told.get(txn_id) is outcome:
+    told, peer = session.told_ends, session.protocol.peer
+    if told.get(txn_id) is outcome and not (peer is not None and peer.asks_for_ends_again):
         raise TransactionNotFound(f"transaction {txn_id} has ended, as this client was told")
 
     def done(error: MilepostError | None) -> None:
