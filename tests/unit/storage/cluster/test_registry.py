@@ -11,7 +11,7 @@ import pytest
 
 from milepost.broker.directory.directory import load_namespaces
 from milepost.errors import AlreadyExists, BucketUnusable, UnknownFormat
-from milepost.storage.bucket.objects import Failed, Replace, Request
+from milepost.storage.bucket.objects import Failed, Replace, Reply, Request
 from milepost.storage.catalog.catalog import Catalog
 from milepost.storage.cluster.registry import KEY, BucketRegistry, Content
 from milepost.testing.bucket import MemoryBucket
@@ -80,6 +80,41 @@ def test_changes_of_many_are_all_there_though_answers_are_lost() -> None:
         assert await one(names) == sorted(f"t{number}" for number in range(12))
 
     run(play)
+
+
+class Overtaken(MemoryBucket):
+    """Loses the answer of a replacement that it has carried out, and lets another writer come before the
+    object is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overtake: Callable[[], Awaitable[None]] | None = None
+
+    async def answer(self, request: Request) -> Reply:
+        reply = await super().answer(request)
+        if isinstance(request, Replace) and self.overtake is not None:
+            overtake, self.overtake = self.overtake, None
+            await overtake()
+            return Failed("the answer is lost")
+        return reply
+
+
+def test_a_change_that_finds_itself_under_another_has_that_one_read() -> None:
+    """It is durable, and memory lacks what was built on it."""
+
+    async def play() -> None:
+        async def quiet() -> None: ...
+
+        bucket = Overtaken()
+        one, other = BucketRegistry(bucket, quiet), BucketRegistry(bucket, quiet)
+        await one(make("a"))
+        bucket.overtake = lambda: other(make("c"))
+        await one(make("b"))
+        assert await one.has_changed()
+        assert await one(names) == ["a", "b", "c"]
+        assert not await one.has_changed()
+
+    asyncio.run(play())
 
 
 def test_a_refused_change_leaves_nothing_and_is_undone() -> None:
