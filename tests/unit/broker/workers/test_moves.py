@@ -110,3 +110,27 @@ def test_a_move_that_ends_on_the_way_says_what_was_moved_and_what_may_be(
     with pytest.raises(ServiceNotReady) as found:
         asyncio.run(moves.move(broker, [2, 1], TWO.broker))
     assert str(found.value) == told
+
+
+def test_the_shard_of_the_process_that_is_asked_goes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That process ends with it, and could move no other, nor answer."""
+    seats = dict.fromkeys(range(3), Seat(3, "h", 1, -1, 2))
+    there: dict[int, Seat | None] = {}
+
+    async def ask(host: str, port: int, secret: bytes, values: Doc, tls: object) -> Doc:
+        shard = values["fetch"]
+        there[shard] = seats[shard]
+        left = {one: seat for one, seat in seats.items() if one not in there}
+        owners.write(tmp_path, [ONE._replace(shards=left), TWO._replace(shards=there)])
+        return {}
+
+    monkeypatch.setattr(moves.hail, "ask", ask)
+    owners.write(tmp_path, [ONE._replace(shards=dict(seats)), TWO])
+    placement = ClusterPlacement(1, 3, ONE.broker, Address(1, -1, 2), tmp_path)
+    place = SimpleNamespace(secret=bytes(32), tls=None)
+    workers = SimpleNamespace(placement=placement, place=place)
+    broker = cast("Broker", SimpleNamespace(workers=workers))
+    assert asyncio.run(moves.move(broker, [2, 1, 0], TWO.broker)) == [0, 2, 1]
+    assert list(there) == [0, 2, 1]
