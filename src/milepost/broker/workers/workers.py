@@ -229,10 +229,12 @@ class Workers:
                 self._unexpected("registry", error)
 
     async def know(self) -> None:
-        """Return when everything is in force here that the others have changed. They tell of it, but for the
-        time in which the shard is on its way: then the next owner is told in this one's place."""
+        """Return when all is known here that the others have changed. They tell of it, but for the time in
+        which the shard is on its way: then the next owner is told in this one's place, and has it in force.
+        Here it is not put in force, for that may write to the journal."""
         if not self.gate.is_open:
-            await self.follow()
+            async with self._following:
+                await self._read()
 
     async def catch_up(self) -> None:
         """Read the registry, and make sure that the shard is still this process's: what is in force here
@@ -246,6 +248,16 @@ class Workers:
 
     async def follow(self) -> None:
         """Read what the registry has; in force when this returns."""
+        broker = self._broker
+        assert broker is not None, "it follows a registry that it has not read"
+        # One at a time: the next finds nothing new in memory, and must not answer before it is in force.
+        async with self._following:
+            changed = await self._read()
+            await broker.policies.book.enforce(changed)
+            await broker.dynamic.apply()
+
+    async def _read(self) -> list[str]:
+        """Know what the registry has; the namespaces whose policies have changed."""
         broker = self._broker
         assert broker is not None, "it follows a registry that it has not read"
         folders = (
@@ -266,12 +278,9 @@ class Workers:
             broker.access_control.grants.follow(found)
             broker.dynamic.follow(found)
 
-        # One at a time: the next finds nothing new in memory, and must not answer before it is in force.
-        async with self._following:
-            # In the order of changes: what this worker changes meanwhile comes before or behind it.
-            await self.registry(read, use)
-            await broker.policies.book.enforce(changed)
-            await broker.dynamic.apply()
+        # In the order of changes: what this worker changes meanwhile comes before or behind it.
+        await self.registry(read, use)
+        return changed
 
 
 async def create_namespace(

@@ -573,9 +573,12 @@ def test_a_worker_whose_shard_is_on_its_way_tells_what_others_have_changed_since
         assert workers is not None
         assert workers._watching is not None
         workers._watching.cancel()  # it looks by itself once a second
+        name = group.names(1, namespace="acme/shop")[0]
+        topic = await group.brokers[1].topic(TopicName.parse(name))
         await workers.gate.close()
         assert (await group.call(0, "POST", LIMIT, 3)).status == 204
         assert (await group.call(1, "GET", LIMIT)).json == 3
+        assert topic.policies.max_producers == 0, "the next owner has it in force"
         assert (await group.call(0, "PUT", f"{NAMESPACE}-2")).status == 204
         assert (await group.call(1, "POST", f"{NAMESPACE}-2/messageTTL", 60)).status == 204
         listed = await group.call(1, "GET", "/admin/v2/namespaces/acme")
