@@ -198,9 +198,10 @@ class Workers:
 
     async def _tell(self) -> None:
         """A change of this worker is in the registry: the others read it."""
-        told = await asyncio.gather(
-            *(self._tell_one(number) for number in self.placement.others), return_exceptions=True
-        )
+        others = self.placement.others
+        if not self.gate.is_open and self.place.seat is not None:
+            others.append(self.number)  # the shard's next owner may have read the registry already
+        told = await asyncio.gather(*map(self._tell_one, others), return_exceptions=True)
         for failure in told:
             if isinstance(failure, MilepostError):  # it reads the change when it is there again
                 logger.info("not told of a change: %s", failure)

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC
 from milepost.broker.workers import calls, workers
 from milepost.broker.workers.link import Answer as LinkAnswer
 from milepost.broker.workers.link import Doc
-from milepost.broker.workers.workers import delete_namespace
+from milepost.broker.workers.workers import ClusterSeat, delete_namespace
 from milepost.errors import (
     AlreadyExists,
     Fenced,
@@ -38,6 +39,8 @@ from milepost.errors import (
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.schemas.types import SchemaInfo, SchemaType
 from milepost.storage import registry
+from milepost.storage.cluster.load import SharedLoads
+from milepost.storage.cluster.right import SharedRight
 
 SHOP = NamespaceName.parse("acme/shop")
 Play = Callable[[WorkerGroup], Awaitable[None]]
@@ -692,6 +695,34 @@ def test_a_change_is_in_force_at_the_next_owner_of_a_shard_that_was_on_its_way(
         await opening
 
     run(tmp_path, play)
+
+
+def test_a_process_whose_shard_goes_to_another_broker_tells_the_next_owner_of_its_changes_too(
+    tmp_path: Path,
+) -> None:
+    """That one has read the registry when it was claimed, and serves already."""
+
+    async def play(group: WorkerGroup) -> None:
+        workers = group.brokers[0].workers
+        assert workers is not None
+        told: list[int] = []
+
+        async def ask(number: int, call: str, *_: object, **__: object) -> tuple[Doc, bytes]:
+            assert call == "follow"
+            told.append(number)
+            return {}, b""
+
+        workers.link.ask = ask  # type: ignore[method-assign]
+        await group.brokers[0].directory.create_tenant("one", {})
+        assert sorted(told) == [1, 2]
+        seat = ClusterSeat("b", 1, SharedRight(), SharedLoads(3))
+        workers.place = replace(workers.place, seat=seat)
+        await workers.gate.close()
+        told.clear()
+        await group.brokers[0].directory.create_tenant("two", {})
+        assert sorted(told) == [0, 1, 2]
+
+    run(tmp_path, play, count=3)
 
 
 def test_a_shard_without_an_owner_holds_a_change_up_no_longer_than_it_takes_to_look(
