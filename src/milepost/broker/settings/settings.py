@@ -489,7 +489,7 @@ class Settings(SecuritySettings, PolicySettings):
     )
     journal_shortcut_s: float = duration(
         0.001,
-        "While the disk takes less than this for a sync, small groups are synced without a thread; "
+        "While the disk takes less than this for a sync, all but large groups are synced without a thread; "
         "0 leaves all to one.",
         high=1,
     )

@@ -189,7 +189,7 @@ class Committer(AnyCommitter):
     ) -> None:
         if is_last:
             self._is_away = False
-        count = sum([len(one.waiting) for one in commits])
-        size = sum([record.size for one in commits for record in one.waiting])
+        sizes = [record.size for one in commits for record in one.waiting]
+        count, size = len(sizes), sum(sizes)
         self._shortcut.took(ended, ended - began, on_loop=False, count=count, size=size)
         self._finish(commits, ended)

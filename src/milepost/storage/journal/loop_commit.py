@@ -1,9 +1,10 @@
 """Decides whether the loop may sync a group itself while the disk is quick.
 
-A thread that syncs leaves the loop free, but waking it and being woken by it costs more than half of what
-a quick disk takes. So a small group goes the short way while syncs are quick and the loop has time to
-spare. It stands still meanwhile, and everybody waits who has business with it: therefore a commit that took
-long, one that failed, or a loop that is busy closes the way for a while.
+A thread that syncs leaves the loop free, but handing a group over to it and back costs both of them more
+time of the processor than a quick disk takes: two threads wake each other, and take the interpreter's lock
+from each other. So a group goes the short way while syncs are quick. The loop stands still meanwhile, and
+everybody waits who has business with it: therefore a commit that took long, one that failed, or, on a disk
+that is not that quick, a loop that is busy closes the way for a while.
 
 Pure: it is told the time, and knows neither journal nor thread.
 
@@ -22,11 +23,14 @@ from collections.abc import Callable
 
 # Syncs that take longer than this are the thread's.
 TYPICAL_MAX_S = 0.001
-# What is worth it: with more at hand there is more on its way, which the loop can read meanwhile.
-COUNT_MAX = 64
-SIZE_MAX = 16 * 1024
-# The loop may be busy, with work or with syncs of several records, for so much of its time, and for so
-# many seconds more in a row. Beyond that it has no time to stand still.
+# Larger groups take the disk longer. So do records that are larger on average: those are of large messages,
+# which are copied and little else, and the loop can copy the next from their sockets meanwhile.
+SIZE_MAX = 384 * 1024
+RECORD_SIZE_MAX = 96 * 1024
+# What it costs both threads to hand a group over and back. A loop that is busy stands still for less.
+HANDOVER_S = 0.0003
+# While commits take longer than that the loop may be busy, with work or with syncs of several records, for so
+# much of its time, and for so many seconds more in a row. Beyond that it has no time to stand still.
 BUSY_MAX = 0.85
 RUN_MAX_S = 0.01
 # It is looked at no more often than this: to ask what time the loop has used is a call of the kernel.
@@ -38,16 +42,22 @@ CLOSED_S = 2.0
 # Behind a slow commit, no longer than so many times what that took: a disk that does so again and again
 # holds up the loop for a small part of its time.
 STALL_FACTOR = 25
-# How much the newest commit counts in what is typical.
-_WEIGHT = 1 / 8
+# How much the newest commit counts in what is typical, if it took longer and if it did not. The thread's seem
+# to take longer while the loop is busy: behind the disk it waits for the interpreter.
+_WEIGHT_LONGER = 1 / 8
+_WEIGHT_SHORTER = 1 / 4
+# … and on the loop, for as long as it is busy. What it costs to be wrong there is little either way.
+_WEIGHT_ON_LOOP = 1 / 32
 
 
 class Shortcut:
     def __init__(self, typical_max_s: float = TYPICAL_MAX_S) -> None:
         """`typical_max_s` 0: everything is the thread's."""
         self._typical_max_s = typical_max_s
-        # What a commit of a small group takes, on either thread: a moving average.
+        # What a commit of no large group takes, on either thread: a moving average.
         self._typical_s = 2 * typical_max_s
+        # … and on the loop, as far as is known.
+        self._on_loop_s = 0.0
         self._closed_until = 0.0
         # How long the loop was busy beyond what it may be. Invariant: not negative.
         self._busy_s = 0.0
@@ -61,8 +71,7 @@ class Shortcut:
         if now - self._now >= LOOK_S:
             self._look(now, cpu_s())
         return (
-            count <= COUNT_MAX
-            and size <= SIZE_MAX
+            size <= min(SIZE_MAX, count * RECORD_SIZE_MAX)
             and now >= self._closed_until
             and self._typical_s < self._typical_max_s
         )
@@ -75,15 +84,22 @@ class Shortcut:
                 self._busy_s = 0.0
             elif self._busy_s > RUN_MAX_S:
                 self._busy_s = 0.0
-                self.close(now)
+                if self._on_loop_s > HANDOVER_S:
+                    self.close(now)
         self._now, self._cpu_s = now, cpu_s
 
     def took(
         self, now: float, seconds: float, *, on_loop: bool, count: int = 1, size: int = 0
     ) -> None:
         """A commit of so many records of so many bytes ended now, well or not, and took so long."""
-        if count <= COUNT_MAX and size <= SIZE_MAX:  # a larger one says nothing of those
-            self._typical_s += (seconds - self._typical_s) * _WEIGHT
+        if size <= min(SIZE_MAX, count * RECORD_SIZE_MAX):  # a larger one says nothing of those
+            # Twice the limit is slow enough: one that stalls is dealt with below.
+            told_s = min(seconds, 2 * self._typical_max_s)
+            is_longer = told_s > self._typical_s
+            weight = _WEIGHT_LONGER if is_longer else _WEIGHT_SHORTER
+            self._typical_s += (told_s - self._typical_s) * weight
+            if on_loop:
+                self._on_loop_s += (told_s - self._on_loop_s) * _WEIGHT_ON_LOOP
         if seconds > SLOW_FACTOR * self._typical_max_s:
             self.close(now, min(STALL_FACTOR * seconds, CLOSED_S))
         if on_loop and count > 1:

@@ -7,8 +7,9 @@ import pytest
 from milepost.storage.journal.loop_commit import (
     BUSY_MAX,
     CLOSED_S,
-    COUNT_MAX,
+    HANDOVER_S,
     LOOK_S,
+    RECORD_SIZE_MAX,
     RUN_MAX_S,
     SIZE_MAX,
     SLOW_FACTOR,
@@ -17,6 +18,8 @@ from milepost.storage.journal.loop_commit import (
 )
 
 QUICK_S = 0.0002
+# Quick enough for the short way, and slower than a handover.
+NOT_SO_QUICK_S = 2 * HANDOVER_S
 LIMIT_S = 0.001
 
 
@@ -38,8 +41,11 @@ class Day:
             self.now += seconds
             self.shortcut.took(self.now, seconds, on_loop=on_loop, count=count)
 
-    def warmed_up(self) -> Day:
-        self.commit(on_loop=False, times=20)
+    def warmed_up(self, seconds: float = QUICK_S) -> Day:
+        """The disk was asked often enough, by the thread and by the loop."""
+        self.commit(seconds, on_loop=False, times=20)
+        self.commit(seconds, times=200)
+        self.now += 1.0
         assert self.allows()
         return self
 
@@ -47,9 +53,9 @@ class Day:
 def test_a_disk_is_slow_until_it_was_seen_to_be_quick() -> None:
     day = Day()
     assert not day.allows()
-    day.commit(on_loop=False, times=3)
+    day.commit(on_loop=False, times=2)
     assert not day.allows()
-    day.commit(on_loop=False, times=5)
+    day.commit(on_loop=False, times=3)
     assert day.allows()
 
 
@@ -62,12 +68,14 @@ def test_nothing_is_allowed_with_a_limit_of_zero() -> None:
 @pytest.mark.parametrize(
     ("count", "size", "allowed"),
     [
-        (COUNT_MAX, SIZE_MAX, True),
-        (COUNT_MAX + 1, 0, False),
-        (1, SIZE_MAX + 1, False),
+        (1, RECORD_SIZE_MAX, True),
+        (1, RECORD_SIZE_MAX + 1, False),
+        (2, RECORD_SIZE_MAX + 1, True),
+        (1000, SIZE_MAX, True),
+        (1000, SIZE_MAX + 1, False),
     ],
 )
-def test_only_small_groups(count: int, size: int, allowed: bool) -> None:
+def test_no_large_groups_and_no_large_records(count: int, size: int, allowed: bool) -> None:
     assert Day().warmed_up().allows(count, size) is allowed
 
 
@@ -117,13 +125,21 @@ def test_a_stall_opens_no_way_that_a_failure_closed() -> None:
     assert not day.allows()
 
 
-@pytest.mark.parametrize(("count", "size"), [(COUNT_MAX + 1, 200), (1, SIZE_MAX + 1)])
-def test_what_large_groups_take_says_nothing_of_small_ones(count: int, size: int) -> None:
+def test_what_large_groups_take_says_nothing_of_others() -> None:
     day = Day().warmed_up()
     for _ in range(100):
         day.now += 4 * LIMIT_S
-        day.shortcut.took(day.now, 4 * LIMIT_S, on_loop=False, count=count, size=size)
+        day.shortcut.took(day.now, 4 * LIMIT_S, on_loop=False, count=1000, size=SIZE_MAX + 1)
     assert day.allows()
+
+
+def test_a_thread_that_waits_for_a_busy_loop_does_not_make_the_disk_slow() -> None:
+    """Behind the disk it waits for the interpreter, mostly and not always."""
+    day = Day().warmed_up()
+    for _ in range(100):
+        day.commit(1.3 * LIMIT_S, on_loop=False, times=2)
+        day.commit(on_loop=False)
+        assert day.allows()
 
 
 def test_a_failure_closes_the_way_for_a_while() -> None:
@@ -135,37 +151,55 @@ def test_a_failure_closes_the_way_for_a_while() -> None:
     assert day.allows()
 
 
-def test_groups_in_a_row_are_left_to_the_thread() -> None:
-    day = Day().warmed_up()
+def test_groups_in_a_row_are_left_to_the_thread_if_a_handover_is_quicker() -> None:
+    day = Day().warmed_up(NOT_SO_QUICK_S)
     taken = 0
-    while day.allows(2):
-        day.commit(count=2)
+    while day.allows():
+        day.commit(NOT_SO_QUICK_S, count=2)
         taken += 1
-    assert taken * QUICK_S == pytest.approx(RUN_MAX_S / (1 - BUSY_MAX), rel=0.1)
+    assert taken * NOT_SO_QUICK_S == pytest.approx(RUN_MAX_S / (1 - BUSY_MAX), rel=0.1)
     day.now += CLOSED_S
     assert day.allows()
 
 
-def test_groups_now_and_then_may_go_on_for_ever() -> None:
+def test_a_disk_that_is_quicker_than_a_handover_is_never_the_threads() -> None:
     day = Day().warmed_up()
     for _ in range(10_000):
-        assert day.allows(10)
-        day.commit(count=10)
-        day.now += 0.001 - QUICK_S
+        assert day.allows()
+        day.commit(count=2)
+        day.now += QUICK_S
+        day.cpu_s += QUICK_S
+
+
+def test_a_disk_that_became_slower_is_left_to_the_thread_while_the_loop_is_busy() -> None:
+    day = Day().warmed_up()
+    taken = 0
+    while day.allows():
+        day.commit(NOT_SO_QUICK_S, count=2)
+        taken += 1
+    assert taken < 200
+
+
+def test_groups_now_and_then_may_go_on_for_ever() -> None:
+    day = Day().warmed_up(NOT_SO_QUICK_S)
+    for _ in range(10_000):
+        assert day.allows()
+        day.commit(NOT_SO_QUICK_S, count=10)
+        day.now += 0.001 - NOT_SO_QUICK_S
 
 
 def test_one_record_after_the_other_may_go_on_for_ever() -> None:
     """Somebody who waits for each answer: a thread could not do anything else meanwhile."""
-    day = Day().warmed_up()
+    day = Day().warmed_up(NOT_SO_QUICK_S)
     for _ in range(10_000):
         assert day.allows()
-        day.commit()
-        day.now += QUICK_S / 10
-        day.cpu_s += QUICK_S / 2
+        day.commit(NOT_SO_QUICK_S)
+        day.now += NOT_SO_QUICK_S / 10
+        day.cpu_s += NOT_SO_QUICK_S / 2
 
 
 def test_a_loop_that_works_all_the_time_leaves_them_to_the_thread() -> None:
-    day = Day().warmed_up()
+    day = Day().warmed_up(NOT_SO_QUICK_S)
     for _ in range(200):
         day.now += 0.001
         day.cpu_s += 0.001
@@ -176,7 +210,7 @@ def test_a_loop_that_works_all_the_time_leaves_them_to_the_thread() -> None:
 
 
 def test_work_of_long_ago_counts_no_more() -> None:
-    day = Day().warmed_up()
+    day = Day().warmed_up(NOT_SO_QUICK_S)
     for _ in range(2):
         day.now += LOOK_S
         day.cpu_s += RUN_MAX_S * 0.9
