@@ -77,8 +77,8 @@ _LONE_P50 = (
     "larger part of it, and the multiple grows."
 )
 _DISTURBED = (
-    "The work is done in slices of half a millisecond, in which the loop answers no client. A phase has 500 "
-    "messages, so its p99 is that of five of them: one slow sync of a shared disk shows as a multiple."
+    "The work is done in slices of a quarter or half a millisecond, in which the loop answers no client. The "
+    "p99 of a phase is that of ten of its messages: ten milliseconds of slow syncs of a shared disk show too."
 )
 
 
@@ -214,8 +214,8 @@ GOALS: tuple[Goal, ...] = (
     *map(_beside, UPKEEP_WORKS),
     _beside("10,000 delayed messages due in a second")._replace(
         over=Side(upkeep(DELAYED), GROWTH),
-        why="Messages that become due in no order are read one by one, which takes all of the loop's "
-        "time while it lasts.",
+        why="Messages that become due in no order are looked up and delivered one by one, sixteen at a time, "
+        "which takes a good part of the loop's time while it lasts.",
     ),
     Goal(
         "compiled with mypyc: CPU of the whole, uncompiled to compiled",

@@ -241,8 +241,7 @@ FRESH: dict[str, Fresh] = {
 
 async def disturbed(source: Path | None, scale: float) -> AsyncIterator[tuple[str, Measures]]:
     """By the name of each workload. The topics keep their size: what looks far into them needs it."""
-    messages, rounds = upkeep.PART
-    dials = upkeep.Dials(messages, max(int(rounds * scale), 1))
+    dials = upkeep.PART._replace(rounds=max(int(upkeep.PART.rounds * scale), 1))
     async for work, beside in upkeep.disturbed(dials, source):
         yield goals.upkeep(work), {goals.GROWTH: beside.growth, goals.P99: beside.busy_ms}
 
