@@ -161,14 +161,17 @@ class Cursor:
             raise InvalidRange(f"a delivery of [{first}, {end})")
         ready = self._ready
         ranges: Sequence[Range]
-        if ready.covers(first, end):
+        # One message is in the set or is not: there is no need to ask first.
+        if end - first == 1 or ready.covers(first, end):
             ranges = ((first, end),)
         else:
             ranges = list(ready.within(first, end))
         count = 0
         stale: list[Range] = []
         for first, end in ranges:
-            count += ready.discard(first, end)
+            if not (removed := ready.discard(first, end)):
+                return Delivered(0, (), ())
+            count += removed
             self._inflight.add(first, end, holder)
             if self._returned.count:
                 self._returned.discard(first, end)

@@ -400,11 +400,11 @@ class Subscription:
         assert self.dispatcher is not None
         cursor = self.cursor
         span = Span(entry.last_index - entry.count + 1, entry.count)
-        shown = cursor.ready_set(span)
-        if shown is not None and shown.is_empty:
+        shown = None if span.count == 1 else cursor.ready_set(span)
+        went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
+        if not went.count:
             return  # acked, or delivered to another consumer, since it was read
         redelivery_count = cursor.redelivery_count(span)
-        went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
         frames = entry_frame(
             consumer,
             entry,

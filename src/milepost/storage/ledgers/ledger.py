@@ -339,7 +339,7 @@ class Ledger:
         """Where an entry begins; where the last one ends, for the entry behind it."""
         if entry_id == self.entries:
             return self.size_bytes
-        return self.mileposts(files).row(entry_id).offset
+        return self.mileposts(files).offset(entry_id)
 
     def _in_memory(self, start: int, end: int) -> bytes | None:
         """Those bytes, if all are held in memory."""

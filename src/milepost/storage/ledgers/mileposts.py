@@ -178,6 +178,11 @@ class Mileposts:
         at = (entry_id - first) * 4
         return Row(words[at], words[at + 1], words[at + 2], words[at + 3])
 
+    def offset(self, entry_id: int) -> int:
+        """Where an entry begins in the ledger's file."""
+        tail = entry_id - self._mapped_count
+        return self._offsets[tail] if tail >= 0 else self.row(entry_id).offset
+
     def ends(self, entry_id: int) -> tuple[int, int, int]:
         """Last index of the entry before (-1 for the first), of the entry itself, and its flags."""
         tail = entry_id - self._mapped_count
