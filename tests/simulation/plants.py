@@ -65,8 +65,9 @@ BUGS = (
         "block = self.log.append(items, self.now_ms(), publication.durable)",
         "block = self.log.append(items, self.now_ms(), lambda error: None); publication.durable(None)"),
     Bug("receipts of single messages before the disk", _SINGLES + "publish",
-        "send.entry, send.count, now_ms, single.durable\n            )",
-        "send.entry, send.count, now_ms, lambda error: None\n            ); single.durable(None)"),
+        "single.block = topic.log.append_one(send.entry, send.count, now_ms, single.durable)",
+        "single.block = topic.log.append_one(send.entry, send.count, now_ms, lambda error: None);"
+        " single.durable(None)"),
     Bug("what the disk refused has a receipt", _TOPIC + "on_durable",
         "if error is not None:", "if False:"),
     Bug("a seek answered before the disk", _SUB + "_move",

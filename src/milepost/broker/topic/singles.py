@@ -98,33 +98,31 @@ class Singles:
         """What is published from now on came with another read."""
         self._read_at = None
 
-    @staticmethod
-    def takes(producer: Producer, sends: Sequence[Send]) -> bool:
-        """Is it one plain send, to a topic that has nothing to judge or to limit?"""
+    def publish(self, producer: Producer, sends: Sequence[Send]) -> bool:
+        """Number one plain send and give it to the journal. False: it is not that, or its topic has
+        something to judge or to limit."""
         topic = producer.topic
-        return (
-            len(sends) == 1
-            and sends[0].traits is PLAIN
-            and topic.dedup is None
-            and topic.throttle is None
-            and topic.group_throttle is None
-            and not topic.policies.judges_sends
-            and not producer.must_resend
-        )
-
-    def publish(self, producer: Producer, send: Send) -> None:
-        """Number one send that `takes` has found plain, and give it to the journal."""
+        send = sends[0]
+        if (
+            len(sends) > 1
+            or send.traits is not PLAIN
+            or topic.dedup is not None
+            or topic.throttle is not None
+            or topic.group_throttle is not None
+            or topic.policies.judges_sends
+            or producer.must_resend
+        ):
+            return False
         if self._read_at is None:
             self._read_at = self._now_ms(), self._now_s()
         now_ms, now_s = self._read_at
         single = Single(producer, send, now_s, self)
         producer.pending.append(single)
         try:
-            single.block = producer.topic.log.append_one(
-                send.entry, send.count, now_ms, single.durable
-            )
+            single.block = topic.log.append_one(send.entry, send.count, now_ms, single.durable)
         except MilepostError as error:  # damaged, deleted, or more than a ledger can number
-            producer.topic.refuse_all(single, (send,), error)
+            topic.refuse_all(single, sends, error)
+        return True
 
     def durable(self, single: Single) -> None:
         """It is visible: have it answered."""

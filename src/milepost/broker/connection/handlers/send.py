@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.connection.handlers.registry import hears
-from milepost.broker.topic.singles import Singles
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import UNREADABLE
 from milepost.wire.commands import Kind
@@ -56,8 +55,7 @@ def send(session: Session, event: Sends) -> None:
         session.fail(f"SEND for {producer}, which still waits for exclusive access")
         return
     session.began(len(event.sends))
-    if Singles.takes(producer, event.sends):
-        session.singles.publish(producer, event.sends[0])
+    if session.singles.publish(producer, event.sends):
         return
     topic = producer.topic
     try:
