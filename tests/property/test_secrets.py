@@ -193,7 +193,7 @@ def secrets_logged(source: str) -> list[str]:
             and "log" in ast.unparse(node.func.value).lower()
         ):
             continue
-        for value in (*node.args[1:], *(keyword.value for keyword in node.keywords)):
+        for value in (*node.args, *(keyword.value for keyword in node.keywords)):
             names = [
                 one.id if isinstance(one, ast.Name) else one.attr
                 for one in ast.walk(value)
@@ -207,6 +207,8 @@ def secrets_logged(source: str) -> list[str]:
 def test_a_log_call_that_names_a_secret_is_found() -> None:
     assert secrets_logged("logger.info('%s', self.token)")
     assert secrets_logged("self._log.debug('x', extra={'p': password})")
+    assert secrets_logged("logger.error(f'{self.token} is wrong')")
+    assert secrets_logged("logger.log(level, '%s' % secret)")
     assert not secrets_logged("logger.info('token: %s', role)")
 
 

@@ -72,6 +72,29 @@ def test_every_command_for_every_role(secured: Stage, kind: int, role: str) -> N
     assert counted == ({} if allowed else {needs.name.lower(): 1})
 
 
+# What lets no one in, whatever it is followed by.
+USELESS = {
+    "none": {"auth_method_name": "", "auth_data": b""},
+    "expired": shown("root", exp=1),
+    "forged": {"auth_method_name": "token", "auth_data": b"a.b.c"},
+}
+
+
+@pytest.mark.parametrize("credentials", USELESS)
+@pytest.mark.parametrize("kind", JUDGED, ids=kind_name)
+def test_no_command_is_obeyed_without_credentials_that_hold(
+    secured: Stage, kind: int, credentials: str
+) -> None:
+    """The command comes right behind CONNECT, before the refusal is heard."""
+    client = secured.loop.do(lambda: Loopback(secured.broker, **USELESS[credentials]))
+    client.say(minimal(kind))
+    secured.turn()
+    (refusal,) = client.take()
+    assert error_of(refusal) == "AuthenticationError"
+    assert client.is_closing
+    assert not secured.broker.topics
+
+
 @pytest.mark.parametrize("kind", JUDGED, ids=kind_name)
 def test_with_security_off_nobody_is_asked(stage: Stage, kind: int) -> None:
     client = stage.client()
