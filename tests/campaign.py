@@ -53,19 +53,19 @@ PARTS = (
         "properties",
         "random inputs and orders against twins that are plainly right",
         ("tests/property", "tests/unit", _COMPAT + "message_ids.py"),
-        {"MILEPOST_EXAMPLES": 1000},
+        {"MILEPOST_EXAMPLES": 300},
     ),
     Part(
         "fuzz",
         "mutants of every kind of bytes that come from outside",
         ("tests/fuzz",),
-        {"MILEPOST_FUZZ_SECONDS": 60},
+        {"MILEPOST_FUZZ_SECONDS": 30},
     ),
     Part(
         "images",
         "crash images: the power fails at any point",
         (_CRASH + "images.py", _CRASH + "transaction_images.py", _CRASH + "folded_facts.py"),
-        {"MILEPOST_IMAGES_FACTOR": 20},
+        {"MILEPOST_IMAGES_FACTOR": 14},
     ),
     Part(
         "disks",
@@ -124,7 +124,7 @@ PARTS = (
         "cluster",
         "three brokers and their store are killed, paused, cut off and moved",
         (_COMPAT + "cluster_faults.py",),
-        {"MILEPOST_CLUSTER_ROUNDS": 60},
+        {"MILEPOST_CLUSTER_ROUNDS": 40},
         jobs=0,
         lane="cluster",
     ),
@@ -137,8 +137,9 @@ PARTS = (
             _SPARK + "archive_kills.py",
             _SPARK + "cluster.py",
         ),
-        {"MILEPOST_SPARK_RUNS": 20},
+        {"MILEPOST_SPARK_RUNS": 10},
         jobs=0,
+        lane="cluster",
     ),
 )
 

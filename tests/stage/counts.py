@@ -16,7 +16,7 @@ def campaign_count(variable: str, usual: int, at_length: int) -> int:
 
 
 def examples(count: int) -> int:
-    """How many examples of a property a run tries: a third of the count by itself, and ten times the
+    """How many examples of a property a run tries: a third of the count by itself, and three times the
     count in `make campaign`. `MILEPOST_EXAMPLES` is the share in per cent."""
-    per_cent = campaign_count("MILEPOST_EXAMPLES", 33, 1000)
+    per_cent = campaign_count("MILEPOST_EXAMPLES", 33, 300)
     return max(5, count * per_cent // 100)

@@ -20,8 +20,8 @@ from milepost.testing.checker import History, Verdict, events, judge
 from milepost.testing.checker.__main__ import main
 from milepost.testing.checker.verdict import ANOMALIES
 
-CLEAN = examples(200)
-# A third of it by itself, and ten times as many in `make campaign`.
+CLEAN = examples(400)
+# A third of it by itself, and three times as many in `make campaign`.
 PLANTED = examples(24)
 
 
