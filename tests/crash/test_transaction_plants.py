@@ -5,6 +5,7 @@ Those that a crash does not show are in `tests/mutations/planted.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,12 @@ PLANTS: list[tuple[Plant, bool]] = [
 
 
 @pytest.mark.parametrize(("plant", "faults"), PLANTS, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_planted_bug_is_found(plant: Plant, faults: bool, monkeypatch: Patch) -> None:
+def test_a_planted_bug_is_found(
+    plant: Plant, faults: bool, monkeypatch: Patch, summary: Callable[[str], None]
+) -> None:
     plant(monkeypatch)
-    assert objection(faults=faults) is not None
+    found = objection(faults=faults)
+    assert found is not None
+    # A plant that does not even run proves nothing.
+    assert not re.search("TypeError|AttributeError|NameError", found), found
+    summary(found)

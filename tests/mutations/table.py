@@ -60,7 +60,9 @@ def rows_of(report: Path) -> list[Row]:
     rows = []
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         name = case.attrib["name"]
-        bug = name.partition("[")[2].removesuffix("]").removesuffix("-False").removesuffix("-True")
+        if name.startswith("test_without_a_plant"):
+            continue
+        bug = name.partition("[")[2].removesuffix("]").removesuffix("-")
         told = [
             one.attrib["value"] for one in case.iter("property") if "summary" in one.attrib["name"]
         ]

@@ -21,26 +21,33 @@ class Bug(NamedTuple):
     right: str
     wrong: str
 
-    def plant(self, patch: pytest.MonkeyPatch) -> None:
+    def planted(self) -> tuple[object, str, str]:
+        """The owner of the function, its name, and its source with the bug."""
         module_name, _, path = self.where.partition(":")
         module = importlib.import_module(f"milepost.{module_name}")
         owner, *_ = [module, *(getattr(module, part) for part in path.split(".")[:-1])][::-1]
         name = path.rpartition(".")[2]
-        function = inspect.getattr_static(owner, name)
-        source = textwrap.dedent(inspect.getsource(getattr(function, "fget", None) or function))
+        source = _source(owner, name)
         found = source.count(self.right)
         assert found == 1, f"{self.name}: {self.right!r} stands {found} times in {self.where}"
+        return owner, name, source.replace(self.right, self.wrong)
+
+    def plant(self, patch: pytest.MonkeyPatch) -> None:
+        module = importlib.import_module(f"milepost.{self.where.partition(':')[0]}")
+        owner, name, source = self.planted()
+        function = inspect.getattr_static(owner, name)
         names: dict[str, object] = {}
-        code = compile(
-            "from __future__ import annotations\n" + source.replace(self.right, self.wrong),
-            self.where,
-            "exec",
-        )
+        code = compile("from __future__ import annotations\n" + source, self.where, "exec")
         exec(code, module.__dict__, names)
         patch.setattr(owner, name, names[name])
         for other in [one for key, one in sys.modules.items() if key.startswith("milepost.")]:
             if other.__dict__.get(name) is function:  # imported by its name
                 patch.setattr(other, name, names[name])
+
+
+def _source(owner: object, name: str) -> str:
+    function = inspect.getattr_static(owner, name)
+    return textwrap.dedent(inspect.getsource(getattr(function, "fget", None) or function))
 
 
 _SUB, _CURSOR = "broker.subscription.subscription:Subscription.", "cursor.cursor:Cursor."
@@ -79,9 +86,9 @@ BUGS = (
     Bug("an ack of a part acks the batch", _IDS + "acked_ranges",
         "return pending.acked_runs(first)", "return [(first, end)]"),
     Bug("a cumulative ack of a part acks the batch", _IDS + "acked_end",
-        "return end if pending is None else first + pending", "return end"),
+        "end = end if pending is None else first + pending", "pass"),
     Bug("a cumulative ack leaves its own message", _IDS + "acked_end",
-        "    if not words:\n        return end", "    if not words:\n        return end - 1"),
+        "    return end if meant", "    end -= not words\n    return end if meant"),
     Bug("a late ack is applied", _CURSOR + "ack",
         "if stale.count:", "if False:"),
     Bug("a released message is gone", _CURSOR + "_return",
