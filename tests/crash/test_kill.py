@@ -38,6 +38,7 @@ from milepost.storage.lock import DirectoryLock
 from milepost.storage.store import Store
 
 KILLS_PER_DIRECTORY = 13
+KILLS_MAX = 20 * KILLS_PER_DIRECTORY
 DIRECTORIES = campaign_count("MILEPOST_KILL_DIRECTORIES", 2, 39)
 START_SECONDS_MAX = 60.0
 
@@ -226,6 +227,12 @@ class Run:
         return events
 
 
+# The load was a load: everything happened, and much of it was answered.
+WANTED = {
+    "stored": 200, "told": 200, "kept": 200, "trimmed": 4, "created": 4, "deleted": 4, "checkpoint": 3,
+}  # fmt: skip
+
+
 class Judge:
     """Everything that was promised in this directory, over all lives of the worker."""
 
@@ -266,6 +273,10 @@ class Judge:
                 case _:
                     raise AssertionError(f"the worker said {name} {arguments}")
 
+    def lacks(self) -> list[str]:
+        """What has not happened often enough."""
+        return [name for name, count in WANTED.items() if self.seen[name] < count]
+
     def judge(self, *, lookups: bool = False) -> None:
         """The directory keeps every promise, and a second start finds what the first one found."""
         state, cursors = read_directory(self.root, lookups=lookups)
@@ -289,7 +300,10 @@ def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(
     chance = random.Random(seed)
     judge = Judge(root)
     prepare(root, judge.history)
-    for number in range(KILLS_PER_DIRECTORY):
+    number = -1
+    # Where the machine is busy with something else, little happens before a kill: there are more then.
+    while (number := number + 1) < KILLS_PER_DIRECTORY or judge.lacks():
+        assert number < KILLS_MAX, f"the load is none: {judge.lacks()}"
         with Run(root, seed * 1000 + number) as run:
             if number % 4 == 3:
                 run.receive(chance.uniform(0.02, 0.4))  # in the middle of its start, perhaps
@@ -299,7 +313,7 @@ def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(
             judge.hear(run.kill())
         judge.judge(lookups=number % 5 == 0)
 
-    with Run(root, seed * 1000 + KILLS_PER_DIRECTORY) as run:
+    with Run(root, seed * 1000 + number) as run:
         run.wait_until_ready()
         run.receive(0.2)
         judge.hear(run.stop())
@@ -307,10 +321,3 @@ def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(
     assert is_clean(store.report), store.report
     abandon(store, lock)
     judge.judge(lookups=True)
-
-    # The load was a load: everything happened, and much of it was answered.
-    answered = judge.seen
-    assert min(answered["stored"], answered["told"], answered["kept"]) > 200, answered
-    assert min(answered["trimmed"], answered["created"], answered["deleted"]) > 3, answered
-    assert answered["checkpoint"] > 2, answered
-    assert sum(twin.kept_count for twin in judge.twins.values()) > 200
