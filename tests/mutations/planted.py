@@ -68,8 +68,8 @@ BUGS = (
     ),
     Bug(
         _B + "subscription/ack_journal.py",
-        "if self.noted or self._waiting or self.is_behind:",
-        "if self.noted or self.is_behind:",
+        "if self.noted or self._noted_sets or self._waiting or self.is_behind:",
+        "if self.noted or self._noted_sets or self.is_behind:",
         _ACKS,
     ),
     Bug(
