@@ -9,8 +9,20 @@ import pytest
 from stage.calls import counted
 from stage.frames import batch, chunk, message
 from stage.stage import Stage
-from stage.talk import FAILOVER, KEY_SHARED, SHARED, error_of, subscribe
-from stage.transactions import ABORT, COMMIT, add_topics, bodies, counts, end, new, started, within
+from stage.talk import FAILOVER, KEY_SHARED, SHARED, error_of, subscribe, wire_id
+from stage.transactions import (
+    ABORT,
+    COMMIT,
+    ack_in,
+    add_subscription,
+    add_topics,
+    bodies,
+    counts,
+    end,
+    new,
+    started,
+    within,
+)
 
 from milepost.broker.dispatch import hidden_messages
 from milepost.broker.dispatch.hidden_messages import FEW
@@ -107,3 +119,28 @@ def test_they_are_passed_over_however_many_they_are(
         assert isinstance(group, BroadcastGroup)
         assert group.members["m"].cursor.counts() == (0, 5, 0, group.cursor.end - 5)
         stage.seek(group, 0)
+
+
+@pytest.mark.parametrize("few", [0, FEW])
+def test_what_is_hidden_is_in_no_transaction_and_of_no_chunked_message(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """However many they are, they are forgotten wherever acked messages are."""
+    monkeypatch.setattr(hidden_messages, "FEW", few)
+    client = started(stage, sub_type=SHARED)
+    client.say(message(0), chunk(1, 0, 2), message(2))
+    stage.turn()
+    txn = new(stage, client)
+    assert not error_of(add_subscription(stage, client, txn))
+    assert not error_of(ack_in(stage, client, txn, wire_id(1, 0)))
+    topic = stage.topic()
+    assert topic.transactions is not None
+    subscription = topic.subscriptions["s"]
+    assert subscription.gate.knows_chunks
+    assert subscription.unacked == 1
+    topic.transactions.hide(0, 3)
+    subscription.pass_over_hidden(0)
+    assert not subscription.gate.knows_chunks
+    assert not subscription.unshown.torn
+    assert subscription.unacked == 0
+    assert counts(stage) == (0, 0, 0, 3)
