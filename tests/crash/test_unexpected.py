@@ -109,7 +109,8 @@ def test_a_step_that_breaks_down_costs_itself(
         Loopback(broker)
         fired = raising_once(monkeypatch, owner, name)
         comes_by(broker)
-        assert fired()
+        while not fired():  # a tick that takes long on a busy machine rests before it goes on
+            await asyncio.sleep(0)
         assert broker.counters.unexpected_errors == {place: 1}
         await SelfCheck(broker).check()
 
