@@ -83,6 +83,8 @@ class Single(Awaited):
 class Singles:
     """The sends of one connection that come one by one."""
 
+    __slots__ = ("_counters", "_durable", "_now_ms", "_now_s", "_peer", "_read_at")
+
     def __init__(
         self, peer: Peer, counters: Counters, now_ms: Callable[[], int], now_s: Callable[[], float]
     ) -> None:
