@@ -87,8 +87,12 @@ class Log(Protocol):
         """Number the entries and journal them as one block: all become durable, or none."""
         ...
 
-    def append_one(self, payload: bytes, count: int, now_ms: int, done: Done) -> Block:
-        """The same for one plain entry."""
+    def append_one(self, payload: bytes, count: int, now_ms: int, answered: Done) -> Block:
+        """Append one plain entry. `answered` has to let the log hear the answer before anything else."""
+        ...
+
+    def hear(self, error: PersistenceError | None) -> PersistenceError | None:
+        """The journal's answer to what was appended first; what to make of it."""
         ...
 
     def roll(self, now_ms: int, done: Done) -> None:

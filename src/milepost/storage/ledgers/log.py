@@ -193,6 +193,10 @@ class Log:
         Times never go back inside a log, whatever the clock does: look-up by time bisects them.
         A block that no ledger can hold is refused before anything is staged.
         """
+        return self._append(items, now_ms, partial(self._answered, done))
+
+    def _append(self, items: Sequence[NewEntry], now_ms: int, answered: Done) -> Block:
+        """The same; `answered` has to let the log `hear` the journal's answer."""
         if self.damage or self.loss or self.stall:
             raise CorruptData(f"{self.name} takes no messages: {self.refusal}")
         if self.is_deleted:
@@ -218,14 +222,14 @@ class Log:
             ledger, entry_id, index, time_ms = self._begin_ledger(now_ms, None)
             block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
             data, end = block.data, ledger.size_bytes
-        answered = partial(self._answered, done)
         sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (data,), answered)
         self._staged_ledger, self._staged_end = ledger, end + len(data)
         staged.append((sequence, block))
         return block
 
-    def append_one(self, payload: bytes, count: int, now_ms: int, done: Done) -> Block:
-        """The same for one plain entry, in fewer steps where nothing is unusual."""
+    def append_one(self, payload: bytes, count: int, now_ms: int, answered: Done) -> Block:
+        """Append one plain entry, in fewer steps where nothing is unusual. `answered` gets the journal's
+        answer, and has to let the log `hear` it before anything else."""
         ledgers = self._ledgers
         if (
             self._staged
@@ -236,7 +240,7 @@ class Log:
             or self.loss
             or self.stall
         ):
-            return self.append([NewEntry(payload, count)], now_ms, done)
+            return self._append([NewEntry(payload, count)], now_ms, answered)
         ledger = ledgers[-1]
         entry_id, index, end = ledger.entries, ledger.end_index, ledger.size_bytes
         ledger_id, time_ms = ledger.ledger_id, ledger.last_time_ms
@@ -247,12 +251,11 @@ class Log:
             or self._is_full(ledger, entry_id, end, index, now_ms)
             or time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX
         ):
-            return self.append([NewEntry(payload, count)], now_ms, done)
+            return self._append([NewEntry(payload, count)], now_ms, answered)
         block = Block.of_one(ledger_id, entry_id, index, time_ms, payload, count)
         if not _fits(block, ledger.first_index, end):
-            return self.append([NewEntry(payload, count)], now_ms, done)
+            return self._append([NewEntry(payload, count)], now_ms, answered)
         data = block.data
-        answered = partial(self._answered, done)
         sequence = self._owner.submit(ENTRIES, ledger_id, (data,), answered)
         self._staged_ledger, self._staged_end = ledger, end + len(data)
         self._staged.append((sequence, block))
@@ -335,6 +338,12 @@ class Log:
 
     def _answered(self, done: Done | None, error: PersistenceError | None) -> None:
         """The journal's answer to one staged block or ledger: the log hears it first, then the caller."""
+        error = self.hear(error)
+        if done is not None:
+            done(error)
+
+    def hear(self, error: PersistenceError | None) -> PersistenceError | None:
+        """Admit the first staged block or ledger, or drop what was refused; what to tell the caller."""
         if error is not None:
             self._drop_refused()
             self._must_roll = True
@@ -355,8 +364,7 @@ class Log:
                 logger.exception("%s takes no messages: %s", self.name, self.damage)
                 error = OutcomeUnknown(f"{self.name}: {failure}")
                 error.__cause__ = failure
-        if done is not None:
-            done(error)
+        return error
 
     def _drop_refused(self) -> None:
         """What was numbered behind a loss is refused with it, and has no numbers any more from the
