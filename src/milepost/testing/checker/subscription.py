@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from milepost.testing.checker.columns import Column
-from milepost.testing.checker.events import Event
+from milepost.testing.checker.events import NUMBER_MAX, Event
 from milepost.testing.checker.messages import GONE, OK, Messages
 from milepost.testing.checker.session import Session
 from milepost.testing.checker.verdict import Verdict
@@ -141,15 +141,17 @@ class Subscription:
             index += 1
 
     def _perhaps_at(self) -> int:
-        """The highest index below which everything may be acked."""
+        """The highest index below which everything may be acked. An index that no line has told of, below one
+        that is known, may be a chunk, which goes with its message."""
         self._settle_start()
         index = max([one.last for one in self._seeks], default=self.start)
         if not any(one.answered for one in self._seeks):
             index = max(index, self.start)
-        while (number := self.messages.by_index.get(index)) >= 0:
-            if not self.is_acked(number, self._moved(index)):
-                break
-            index += 1
+        by_index = self.messages.by_index
+        while (known := by_index.first_in(index, NUMBER_MAX)) is not None:
+            if not self.is_acked(by_index.get(known), self._moved(known)):
+                return known
+            index = known + 1
         return index
 
     # -- consumers ---------------------------------------------------------------------------------

@@ -183,6 +183,28 @@ def test_a_new_member_begins_where_the_slowest_of_its_group_is() -> None:
     assert in_group("gone", 1, 2) == ["redelivered-after-durable-ack"]
 
 
+def test_a_new_member_begins_behind_a_chunked_message_that_the_slowest_has_acked() -> None:
+    """Of its first chunk's index no line tells."""
+    group = {"topic": "t", "sub": "a"}
+    published = {"op": "publish", "n": 1, "topic": "t", "message": "m", "by": "p"}
+    ack = {"op": "ack", "n": 2, **group, "by": "a", "messages": ["m"]}
+    told: list[dict[str, Any]] = [
+        {"history": 1},
+        {"op": "start"},
+        {"is": "invoke", **published},
+        {"is": "ok", "n": 1, "id": [1, 1, -1], "first": [1, 0, -1]},
+        {"op": "subscribe", **group, "group": "g"},
+        {"op": "receive", **group, "by": "a", "message": "m", "id": [1, 1, -1], "index": 1},
+    ]
+    acked = [{"is": "invoke", **ack}, {"is": "ok", "n": 2}]
+    came = [
+        {"op": "subscribe", "topic": "t", "sub": "b", "group": "g"},
+        {"op": "drained", "topic": "t", "sub": "b"},
+    ]
+    assert not verdict_on([*told, *acked, *came]).anomalies
+    assert verdict_on([*told, *came]).found == {"stuck": 1}
+
+
 def test_a_key_was_anothers_before_a_reset_that_a_consumer_heard_of_late() -> None:
     events = [one for one in small() if one.get("n") != 2]
     events[-1] |= {"key": "k"}
