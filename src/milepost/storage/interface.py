@@ -148,6 +148,10 @@ class Log(Protocol):
         ledger."""
         ...
 
+    def plan_reads(self, ranges: Sequence[Range], *, size_max: int) -> list[ReadPlan]:
+        """Reads of all entries that hold such ranges, up to a size; of one ledger."""
+        ...
+
     def plan_read(
         self, position: Position, *, entries_max: int = ..., size_max: int = ...
     ) -> ReadPlan:

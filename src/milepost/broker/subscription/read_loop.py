@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from milepost.broker.limits.time_slices import REST_S
@@ -23,9 +25,10 @@ from milepost.broker.subscription import notices, stored_runs
 from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
+from milepost.cursor.cursor import Cursor
 from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
-from milepost.storage.files import NotAnswered
+from milepost.storage.files import Files, NotAnswered
 from milepost.storage.interface import Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
@@ -149,8 +152,7 @@ class ReadLoop:
                                 index, end_index, entries_max=entries_max, size_max=size_max
                             )
                     if plan.data is None:
-                        self._is_reading = True
-                        reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
+                        self._begin_read(plan, demand)
                         return
                     entries = reading.perform(plan)
                 except NotInMemory as missing:
@@ -172,12 +174,33 @@ class ReadLoop:
                 break
         self._go_on()
 
+    def _with_those_behind(self, demand: Range) -> list[Range]:
+        """A small demand, and the ranges behind it that could be delivered with it, of a few messages in
+        all."""
+        subscription, (first, end) = self._subscription, demand
+        ranges, cursor, dispatcher = [demand], subscription.cursor, subscription.dispatcher
+        if (
+            end - first > SMALL_DEMAND
+            or end == cursor.end
+            or dispatcher is None
+            or subscription.handovers
+            or subscription.throttles
+            or subscription.reads_compacted
+            or cursor.aside_count
+        ):
+            return ranges
+        left = min(dispatcher.room(), SCATTERED_MAX) - (end - first)
+        while left > 0 and (ready := cursor.next_ready(end, left)) is not None:
+            ranges.append(ready)
+            left -= ready[1] - ready[0]
+            end = ready[1]
+        return ranges
+
     def _scattered(self, demand: Range) -> Sequence[Entry]:
-        """The entries of a small demand and of those behind it, if there are any: delayed messages become
-        due in no order, and acks leave holes. Each would be looked for, and offered, by itself."""
-        if demand[1] - demand[0] > SMALL_DEMAND:
-            return ()
-        ranges = _with_those_behind(self._subscription, demand)
+        """The entries of a small demand and of those behind it that are in memory, if there are several:
+        delayed messages become due in no order, and acks leave holes. Each would be looked for, and
+        offered, by itself."""
+        ranges = self._with_those_behind(demand)
         if len(ranges) == 1:
             return ()
         try:
@@ -185,6 +208,20 @@ class ReadLoop:
                 return self._subscription.topic.log.entries_in_memory(ranges)
         except (NotInMemory, *UNREADABLE):
             return ()  # the read of the first meets it again, and sees to it
+
+    def _begin_read(self, plan: ReadPlan, demand: Range) -> None:
+        """Read what a demand wants from the disk. If it is small, those behind it are read with it."""
+        self._is_reading = True
+        reading, epoch = self._reading, self._subscription.cursor.epoch
+        plans: list[ReadPlan] = []
+        if len(ranges := self._with_those_behind(demand)) > 1:
+            with suppress(NotInMemory, *UNREADABLE), reading.engine.loop_files.strictly():
+                log = self._subscription.topic.log
+                plans = log.plan_reads(ranges, size_max=reading.read_size_max)
+        if len(plans) > 1:
+            reading.spawn(self._read_scattered(plans, plan, epoch, demand))
+        else:
+            reading.spawn(self._read(plan, epoch, demand))
 
     def _offer_run(self, demand: Range) -> bool | None:
         """Send entries as they are stored. None: a file is being read for that, and the feed goes on
@@ -243,6 +280,24 @@ class ReadLoop:
             self._is_reading = False
             self._go_on()
 
+    async def _read_scattered(
+        self, plans: Sequence[ReadPlan], first: ReadPlan, epoch: int, demand: Range
+    ) -> None:
+        """Perform reads in one go. Where the first of them fails, it is tried by itself, as `first`."""
+        entries: Sequence[Entry] = ()
+        try:
+            with suppress(NotAnswered, *UNREADABLE):
+                entries = await self._reading.engine.perform(partial(_performed, plans))
+            if not entries:
+                await self._read(first, epoch, demand)
+            else:
+                if epoch == self._subscription.cursor.epoch:
+                    self._in_vain = demand
+                self._subscription.offer(_up_to_news(entries, self._subscription.cursor), epoch)
+        finally:
+            self._is_reading = False
+            self._go_on()
+
     async def _bring(self, missing: NotInMemory, index: int) -> None:
         """What says where entries lie was not in memory."""
         try:
@@ -265,21 +320,27 @@ class ReadLoop:
         self._subscription.pass_over_unreadable(first, last, error)
 
 
-def _with_those_behind(subscription: Subscription, demand: Range) -> list[Range]:
-    """A demand, and the ranges behind it that could be delivered with it, of a few messages in all."""
-    ranges, end, cursor = [demand], demand[1], subscription.cursor
-    if (
-        end == cursor.end
-        or subscription.dispatcher is None
-        or subscription.handovers
-        or subscription.throttles
-        or subscription.reads_compacted
-        or cursor.aside_count
-    ):
-        return ranges
-    left = min(subscription.dispatcher.room(), SCATTERED_MAX) - (end - demand[0])
-    while left > 0 and (ready := cursor.next_ready(end, left)) is not None:
-        ranges.append(ready)
-        left -= ready[1] - ready[0]
-        end = ready[1]
-    return ranges
+def _performed(plans: Sequence[ReadPlan], files: Files) -> list[Entry]:
+    """The entries of all reads, in order, up to the first that fails."""
+    entries: list[Entry] = []
+    for plan in plans:
+        try:
+            found = plan.perform(files)
+        except (NotAnswered, *UNREADABLE):
+            if entries:
+                break
+            raise
+        entries += found
+        if len(found) < len(plan.offsets):
+            break  # the one behind them is damaged
+    return entries
+
+
+def _up_to_news(entries: Sequence[Entry], cursor: Cursor) -> Sequence[Entry]:
+    """The entries up to the first that something ready lies before now, which was not when they were read:
+    a message that was released, say."""
+    for at in range(1, len(entries)):
+        ready = cursor.next_ready(entries[at - 1].last_index + 1, 1)
+        if ready is not None and ready[0] <= entries[at].last_index - entries[at].count:
+            return entries[:at]
+    return entries

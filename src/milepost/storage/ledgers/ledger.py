@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -318,9 +318,30 @@ class Ledger:
         found: list[Entry] = []
         if self.is_struck:
             return found
+        for entry_id, end_id in self._holding(ranges, files):
+            start = self.offset_of(entry_id, files)
+            data = self._in_memory(start, self.offset_of(end_id, files))
+            if data is None:
+                break
+            found += decode_entries(data, "memory", check=False)
+        return found
+
+    def plan_reads(self, ranges: Sequence[Range], size_max: int, files: Files) -> list[ReadPlan]:
+        """Reads of the entries that hold these ranges, in order, each of consecutive entries. No entry that
+        holds one of them lies between two that are read."""
+        plans: list[ReadPlan] = []
+        for entry_id, end_id in self._holding(ranges, files):
+            plan = self.plan_read(entry_id, end_id, size_max, files)
+            plans.append(plan)
+            size_max -= plan.end - plan.start
+            if size_max <= 0 or len(plan.offsets) < end_id - entry_id:
+                break
+        return plans
+
+    def _holding(self, ranges: Sequence[Range], files: Files) -> Iterator[tuple[int, int]]:
+        """Which entries hold these ranges: the first and the one behind the last, each entry once."""
         mileposts, base, behind = self.mileposts(files), self.first_index, 0
         for first, end in ranges:
-            # Two ranges may be in one entry, which is read once.
             if first >= self.end_index:
                 break  # it is in the next ledger
             first_id = last_id = mileposts.entry_with(first - base)
@@ -328,12 +349,7 @@ class Ledger:
                 last_id = min(mileposts.entry_with(end - 1 - base), self.entries - 1)
             entry_id, behind = max(first_id, behind), last_id + 1
             if entry_id < behind:
-                start = self.offset_of(entry_id, files)
-                data = self._in_memory(start, self.offset_of(behind, files))
-                if data is None:
-                    break
-                found += decode_entries(data, "memory", check=False)
-        return found
+                yield entry_id, behind
 
     def offset_of(self, entry_id: int, files: Files) -> int:
         """Where an entry begins; where the last one ends, for the entry behind it."""

@@ -511,6 +511,13 @@ class Log:
         ledger = self._ledgers[bisect_right(self._first_indexes, ranges[0][0]) - 1]
         return ledger.entries_in_memory(ranges, self._owner.files)
 
+    def plan_reads(self, ranges: Sequence[Range], *, size_max: int) -> list[ReadPlan]:
+        """The same of what has to be read."""
+        if not ranges or not self.first_index <= ranges[0][0] < self.end_index:
+            return []
+        ledger = self._ledgers[bisect_right(self._first_indexes, ranges[0][0]) - 1]
+        return ledger.plan_reads(ranges, size_max, self._owner.files)
+
     def plan_read(
         self,
         position: Position,

@@ -430,11 +430,69 @@ def test_no_more_of_it_goes_than_there_are_permits(stage: Stage, sub_type: int) 
     assert consumer.permits == 0
 
 
-def test_on_the_disk_it_is_read_as_before(disk: Stage) -> None:
-    subscription = with_holes(disk, 20)
+def on_disk_with_holes(disk: Stage, count: int) -> Subscription:
+    subscription = with_holes(disk, count)
     disk.checkpoint()
+    return subscription
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED, KEY_SHARED])
+def test_what_lies_apart_on_the_disk_is_read_in_one_go(
+    disk: Stage, monkeypatch: pytest.MonkeyPatch, sub_type: int
+) -> None:
+    subscription = on_disk_with_holes(disk, 4 * SCATTERED_MAX)
+    performed: list[None] = []
+    perform = disk.engine.perform
+
+    async def counted(work: Any) -> Any:
+        performed.append(None)
+        return await perform(work)
+
+    monkeypatch.setattr(disk.engine, "perform", counted)
+    consumer = disk.consumer(subscription, sub_type, permits=100)
+    assert got(consumer) == [str(number) for number in range(1, 4 * SCATTERED_MAX, 2)]
+    assert len(performed) == 2
+
+
+@pytest.mark.parametrize("damaged", [1, 3, 7])
+def test_one_of_them_that_is_damaged_costs_no_other(disk: Stage, damaged: int) -> None:
+    subscription = on_disk_with_holes(disk, 20)
+    log = subscription.topic.log
+    plan = log.plan_read(log.locate(damaged).position, entries_max=1)
+    path = ledger_path(plan.ledger.ledger_id)
+    content = disk.files.contents()[path]
+    at = plan.start + 60
+    disk.files.damage(path, content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     consumer = disk.consumer(subscription, SHARED, permits=100)
+    assert got(consumer) == [str(number) for number in range(1, 20, 2) if number != damaged]
+    assert list(subscription.topic.unreadable) == [(damaged, damaged + 1)]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
+def test_what_becomes_ready_between_them_while_they_are_read_goes_before_them(
+    disk: Stage, sub_type: int
+) -> None:
+    subscription = on_disk_with_holes(disk, 20)
+    cursor = subscription.cursor
+    consumer = disk.consumer(subscription, sub_type, permits=0)
+    cursor.delay(5, 6, disk.clock.wall_ms() + 9000)
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 100)
+    assert disk.engine.reads_held == 1
+    cursor.due(None)
+    disk.engine.holds_reads = False
+    disk.turn()
     assert got(consumer) == [str(number) for number in range(1, 20, 2)]
+
+
+def test_a_seek_while_they_are_read_drops_them(disk: Stage) -> None:
+    subscription = on_disk_with_holes(disk, 20)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, SHARED, permits=3)
+    subscription.seek(10, lambda error: None, by=consumer)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["10", "11", "12"]
 
 
 def test_messages_that_become_due_in_no_order_leave_in_few_rounds(

@@ -544,3 +544,29 @@ class TestEntriesInMemory:
         fill(ledger, files, 1, 1, 1)
         ledger.is_struck = True
         assert ledger.entries_in_memory([(100, 101), (102, 103)], files) == []
+
+    def test_what_has_to_be_read_is_planned_together(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, 3, 1, 3, 1)
+        checkpoint(ledger, files)
+        forget(ledger)
+        plans = ledger.plan_reads([(100, 101), (102, 103), (105, 109)], 9**9, files)
+        assert [[one.entry_id for one in plan.perform(files)] for plan in plans] == [
+            [0],
+            [1],
+            [3, 4],
+        ]
+
+    def test_no_entry_is_left_out_between_two_that_are_read(self, files: MemoryFiles) -> None:
+        """Where the size is at its end, so is the plan: it does not go on behind what it could not read."""
+        ledger = Ledger(NEW)
+        fill(ledger, files, *[1] * 9)
+        checkpoint(ledger, files)
+        forget(ledger)
+        size = ledger.offset_of(1, files) - ledger.offset_of(0, files)
+        ranges = [(100, 101), (102, 105), (106, 107)]
+        found = [
+            [entry.entry_id for plan in plans for entry in plan.perform(files)]
+            for plans in (ledger.plan_reads(ranges, count * size, files) for count in range(1, 6))
+        ]
+        assert found == [[0], [0, 2], [0, 2, 3], [0, 2, 3, 4], [0, 2, 3, 4, 6]]
