@@ -61,7 +61,7 @@ _PART = "broker.topic.transaction_ends:Part."
 BUGS = (
     # What is answered, and when.
     Bug("acks answered before the disk", _ACKS + "when_durable",
-        "if self.noted or self._waiting or self.is_behind:", "if False:"),
+        "if self.noted or self._noted_sets or self._waiting or self.is_behind:", "if False:"),
     Bug("an ack is answered ahead of the reset it relies on", _ACKS + "fact",
         "self._waiting += 1", "self._waiting += 0"),
     Bug("acks that the disk refused are answered", _ACKS + "flush",
