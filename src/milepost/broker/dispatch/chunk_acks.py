@@ -62,15 +62,16 @@ def acked_end(subscription: Subscription, message_id: WireId, holder: int) -> in
 
 def ack_up_to(subscription: Subscription, end: int, holder: int) -> Acked:
     """Obey a cumulative ack; it leaves what its sender was not shown, too."""
+    cursor, unshown = subscription.cursor, subscription.unshown
+    if end > cursor.end or cursor.is_stale(end - 1):
+        # Nothing is acked: the gate must not take it that cumulative acks have come so far.
+        return cursor.ack_up_to(end, holder)
     # First: where those lie may have to be read, and then this is heard again.
     unmet = unmet_chunks(subscription, end)
-    cursor, unshown = subscription.cursor, subscription.unshown
     hidden = unshown.hidden_below(end, holder) if unshown.in_use else None
     ranges = subscription.gate.ack_ranges(end, hidden)
     if ranges is not None:
         ranges += unmet
-    if end > cursor.end or cursor.is_stale(end - 1):
-        return cursor.ack_up_to(end, holder)
     if hidden is not None:
         covered = [(cursor.first, end)] if ranges is None else ranges
         # Of what is left, for what is acked between the hidden ones was named by each ack before.

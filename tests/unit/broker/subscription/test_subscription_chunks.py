@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from stage.calls import counted
@@ -13,9 +14,12 @@ from stage.stage import Stage
 from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
+from milepost.broker.operations import transactions
 from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
+from milepost.positions.transactions import TxnId
+from milepost.storage.engine import StorageEngine
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.testing.peer import RecordingPeer
 from milepost.wire.events import Send, WireId
@@ -500,6 +504,30 @@ def test_a_cumulative_ack_leaves_what_ends_later_though_nothing_was_met(
     assert got(consumer) == ["1/0", "1/1", "3"]
     stage.ack(consumer, WireId(1, 5), cumulative=True)
     assert consumer.subscription.cursor.backlog == 0
+
+
+@pytest.mark.parametrize("is_stale", [True, False])
+def test_a_cumulative_ack_that_changes_nothing_leaves_the_next_one_all_to_ack(
+    stage: Stage, topic: Topic, is_stale: bool
+) -> None:
+    """It was sent for what came before a seek, or names what no consumer can see yet."""
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=100, epoch=0)
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 2), *map(message, range(2, 12)))
+    if is_stale:
+        subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+        stage.flow(consumer, 3)
+    else:
+        stage.run(transactions.begin(topic, cast("StorageEngine", stage.engine)))
+        assert topic.transactions is not None
+        topic.transactions.wrote(TxnId(0, 1), 11, 12)
+        stage.publish(producer, message(12))
+    (answer,) = stage.ack(consumer, at(topic, 8 if is_stale else 11), cumulative=True)
+    assert (answer is None) is is_stale
+    stage.flow(consumer, 100)
+    assert stage.ack(consumer, at(topic, 5), cumulative=True) == [None]
+    assert list(subscription.cursor.backlog_ranges()) == [(0, 1), (6, 11)]
 
 
 # -- how many may be unfinished ------------------------------------------------------------------------
