@@ -527,10 +527,11 @@ class Subscription:
         flow must not try them all again. What the disk gives an error for may be read the next time."""
         if not isinstance(error, NotFound):  # else it was trimmed meanwhile
             self.gate.cannot_read(index)
-        handover = self.handovers.at(index)
-        if handover is not None:
+        ready = self.cursor.next_ready(self._scan_index, 1)
+        if ready is None or ready[0] >= first:  # else it came during the read, and goes first
+            self._scan_index = max(self._scan_index, index + 1)
+        if (handover := self.handovers.at(index)) is not None:
             chunk_acks.cut_short(self, handover)
-        self._scan_index = max(self._scan_index, index + 1)
         if isinstance(error, CorruptData):
             self.topic.unreadable.add(first, index + 1)
             self._damaged_count += self.cursor.set_aside(first, index + 1)

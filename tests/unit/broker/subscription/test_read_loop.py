@@ -182,6 +182,35 @@ def test_a_disk_that_cannot_be_read_is_asked_again_when_something_changes(
 
 
 @pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
+@pytest.mark.parametrize("news", ["seek", "redelivery", "departure"])
+def test_what_becomes_ready_during_a_read_that_fails_is_delivered(
+    disk: Stage, sub_type: int, news: str
+) -> None:
+    """What cannot be read is passed over, and nothing that lies before it."""
+    subscription = stored(disk, 6)
+    first = consumer = disk.consumer(subscription, sub_type, permits=3, epoch=0)
+    assert got(first) == ["0", "1", "2"]
+    if news == "departure" and sub_type == SHARED:
+        consumer = disk.consumer(subscription, sub_type, name="d")
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 1)
+    assert disk.engine.reads_held == 1
+    if news == "seek":
+        subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+    elif news == "redelivery":
+        subscription.redeliver(consumer, [], 1)
+    else:
+        subscription.remove_consumer(first)
+        if sub_type == EXCLUSIVE:
+            consumer = disk.consumer(subscription, sub_type)
+    disk.flow(consumer, 10)
+    disk.files.faults.fail("read", under="ledgers")
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == [str(number) for number in range(6)]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
 def test_a_store_that_does_not_answer_is_waited_for_and_nothing_is_passed_over(
     disk: Stage, monkeypatch: pytest.MonkeyPatch, sub_type: int
 ) -> None:
