@@ -27,9 +27,13 @@ def pass_over(subscription: Subscription, hidden: IndexRanges, first: int) -> No
     if end - first <= FEW:
         subscription.pass_over(list(hidden.within(first, end)))
         return
-    passed = hidden.copy()
-    passed.discard(0, first)
-    passed.discard(end, INDEX_MAX)
+    if 2 * (end - first) < (hidden.end or 0):
+        # What a batch has brought: a copy of all that was ever hidden would take milliseconds.
+        passed = hidden & IndexRanges([(first, end)])
+    else:
+        passed = hidden.copy()
+        passed.discard(0, first)
+        passed.discard(end, INDEX_MAX)
     acked = subscription.cursor.skip_set(passed)
     if acked.taken:
         subscription.let_go(acked._replace(ranges=list(passed)))

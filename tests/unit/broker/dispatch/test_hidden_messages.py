@@ -27,6 +27,7 @@ from stage.transactions import (
 from milepost.broker.dispatch import hidden_messages
 from milepost.broker.dispatch.hidden_messages import FEW
 from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.positions import pages
 from milepost.wire import pulsar_pb2 as pb
 
 
@@ -68,6 +69,30 @@ def test_a_subscription_passes_over_many_at_once(stage: Stage) -> None:
     stage.seek(subscription, 0)
     assert counts(stage, "late") == (2000, 0, 0, 2000)
     assert counts(stage.restarted(), "late") == (2000, 0, 0, 2000)
+
+
+def test_what_is_new_costs_nothing_of_what_was_passed_over_before(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large batch that becomes visible has each subscription pass over what is hidden in it."""
+    monkeypatch.setattr(pages, "PAGE_SHIFT", 3)
+    monkeypatch.setattr(hidden_messages, "FEW", 8)
+    client = started(stage)
+    client.say(*[batch(number, 1000) for number in range(16)])
+    txn = new(stage, client)
+    add_topics(stage, client, txn)
+    topic = stage.topic()
+    assert topic.transactions is not None
+    for index in range(0, 16_000, 2):
+        topic.transactions.hide(index, index + 1)
+    subscription = stage.subscription(topic, "late")
+    stage.seek(subscription, 0)
+    cursor = subscription.cursor
+    for first in (15_990, 8000):
+        cursor.seek(first)
+        cost = counted(lambda first=first: subscription.pass_over_hidden(first))  # type: ignore[misc]
+        assert cursor.counts().ready == (16_000 - first) // 2
+        assert cost < 300 + 8 * (16_000 - first)
 
 
 @pytest.mark.parametrize("few", [0, FEW])
