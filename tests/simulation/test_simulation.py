@@ -21,6 +21,11 @@ def test_no_early_seed_breaks_a_promise() -> None:
     run_seeds(range(QUICK))
 
 
+def test_an_ack_that_the_broker_never_took_may_be_lost_with_its_connection() -> None:
+    """The broker waits for the disk and takes nothing; the client acks without an answer, and hangs up."""
+    run_seeds([716_400])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(QUICK, SEEDS, BLOCK))
