@@ -61,9 +61,6 @@ HELD_MAX = 16
 # Keys of its document in the catalog.
 _REPLICATED, _IDLE_MS = "replicated", "idle_ms"
 
-# The holder of what goes to no consumer. Consumers are numbered from 1.
-_NO_CONSUMER = 0
-
 
 class Subscription:
     def __init__(
@@ -502,13 +499,9 @@ class Subscription:
 
     def pass_over(self, ranges: Sequence[Range]) -> None:
         """Ack what no consumer is to get: a marker, a chunk of no message, what an operator skips."""
-        for first, end in ranges:
-            self.cursor.call_back(first, end)
-            # Delivered to no consumer: an ack without a delivery could be taken for one from before a seek.
-            self.cursor.admit(first, end)
-            self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
-            acked = self.cursor.ack(ranges, _NO_CONSUMER)
+            # Also what came before a seek: no client says this.
+            acked = self.cursor.skip_ranges(ranges)
             self.note_acked(acked)
             self.counts.messages_acked -= acked.count
 
