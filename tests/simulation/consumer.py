@@ -52,7 +52,9 @@ class Consumer:
         self.old: list[Held] = []
         """What it held before it was told to begin again, and some of what it has acked: its acks of that
         come too late, or twice."""
-        self.acks_old_cumulatively = False
+        self._came: dict[Position, set[int]] = {}
+        """Which messages came of each batch, since it was told to begin again."""
+        self.acks_old_cumulatively = self.has_transactions = False
         self.is_closed = False
         self.believes_active = self.is_noted_active = False
         """What it was told last of a Failover subscription, and what the history says."""
@@ -160,6 +162,7 @@ class Consumer:
     def _begin_again(self) -> None:
         self.old += self.held
         self.held = []
+        self._came.clear()
         self._chunks.clear()
 
     def _delivered(self, delivery: Delivery) -> None:
@@ -198,6 +201,7 @@ class Consumer:
                 **key,
             )
         self.held.append(held)
+        self._came.setdefault(position, set()).update(held.indexes)
 
     def _received(self, whole: Whole, position: Position, index: int, key: dict[str, str]) -> None:
         id_ = [*position, -1]
@@ -250,9 +254,9 @@ class Consumer:
                 pending = pending.without(number)
             ids = [ids[at]]
             acked[0].ack_set.extend(pending.to_ack_words())
-        elif held.size > 1 and source is self.old:
-            # Late as it is, it may not speak for messages of the batch that come only now, behind a seek: of
-            # the whole entry an ack would, and no broker could tell.
+        elif held.size > 1 and (source is self.old or self._got_more_of(held)):
+            # Late as it is, it may not speak for messages of the batch that come only now, behind a seek, nor
+            # for those of another delivery: of the whole entry an ack would, and no broker could tell.
             pending = AckSet.full(held.size)
             for _, _, number in ids:
                 pending = pending.without(number)
@@ -273,6 +277,10 @@ class Consumer:
         self.history.note("ack", **fields)
         self.client.say(command)
         return None
+
+    def _got_more_of(self, held: Held) -> bool:
+        """Had it another delivery of the same batch, of which an abort may have brought a part back?"""
+        return self.has_transactions and len(self._came[held.positions[0]]) > len(held.ids)
 
     def give_back(self, random: Random) -> None:
         if self.is_closed or not self.held or self.subscription in ("one", "spare"):

@@ -26,6 +26,11 @@ def test_an_ack_that_the_broker_never_took_may_be_lost_with_its_connection() -> 
     run_seeds([716_400])
 
 
+def test_an_ack_of_a_part_of_a_batch_that_an_abort_brought_back_names_that_part() -> None:
+    """Its client holds another delivery of the batch; an ack of the whole entry would speak for both."""
+    run_seeds([726_760])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(QUICK, SEEDS, BLOCK))

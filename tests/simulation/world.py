@@ -217,6 +217,7 @@ class World:
         follows = self.random.random() < self.dials.follows
         name = f"{member or 'c'} {self._named}"
         consumer = Consumer(self.site, subscription, name, self.history, follows=follows)
+        consumer.has_transactions = self.dials.has_transactions
         self.consumers.append(consumer)
         kept = self._kept.pop(consumer.group["sub"], None)
         if kept:
