@@ -105,7 +105,8 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         if error is not None:
             # The client was told no: a commit must not ack it after all.
             _take_back(subscription, transactions, txn_id, PendingAcks(epoch, IndexRanges(fresh)))
-            unshown.shown(fresh, consumer.holder)  # before, and it means that still
+            if not consumer.is_closed and cursor.epoch == epoch:
+                unshown.shown(fresh, consumer.holder)  # before, and it means that still
         done(error)
 
     journal.beside(transactions.state_id, fact, durable)

@@ -113,6 +113,21 @@ class TestARefusedAck:
         stage = stage.restarted()
         assert counts(stage).acked == 1
 
+    def test_of_a_consumer_that_left_meanwhile_nothing_is_kept(self, stage: Stage) -> None:
+        """Consumers come and go, and one that is gone acks nothing any more."""
+        client = started(stage, sub_type=SHARED)
+        say(stage, client, batch(0, 3))
+        txn = acking(stage, client)
+        stage.engine.holds_journal = True
+        ask(client, ack_command(wire_id(1, 0, ack_set=[0b110]), **within(txn)))
+        stage.turn()
+        client.hang_up()
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert counts(stage) == (3, 0, 0, 0)
+        assert not stage.topic().subscriptions["s"].unshown._hidden
+
 
 class TestOrderBehindAnAbort:
     """Exclusive and Failover consumers get everything in order, and so again behind an abort."""
