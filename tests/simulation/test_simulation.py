@@ -31,6 +31,10 @@ def test_an_ack_of_a_part_of_a_batch_that_an_abort_brought_back_names_that_part(
     run_seeds([726_760])
 
 
+def test_a_resend_of_what_was_trimmed_before_a_crash_is_stored_once() -> None:
+    run_seeds([781_910])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(QUICK, SEEDS, BLOCK))

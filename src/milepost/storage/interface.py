@@ -237,6 +237,10 @@ class Store(Protocol):
         """The same of a fact that becomes true of its state when `done` is called, and not before."""
         ...
 
+    def keep_state(self, state_id: int, done: Done) -> int:
+        """Journal all of an open state as it is now."""
+        ...
+
     def together(self) -> AbstractContextManager[None]:
         """What is given inside becomes one record: after a crash all of it is true, or nothing."""
         ...

@@ -438,6 +438,11 @@ class Store:
             self.submit(STATE, state_id, (self._open_states[state_id](),), _unheard)
         return self.submit(FACT, state_id, (fact,), done)
 
+    def keep_state(self, state_id: int, done: Done) -> int:
+        """Journal all of an open state as it is now: `done` is called when it is on disk."""
+        self._takes_whole_state(state_id)
+        return self.submit(STATE, state_id, (self._open_states[state_id](),), done)
+
     def _takes_whole_state(self, state_id: int) -> bool:
         """A state is about to change: must all of it be journaled, because the journal refused some?"""
         assert state_id in self._open_states, f"state {state_id} is not open"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from milepost.broker.policies.policy import Level
 from milepost.broker.subscription import documents, notices
 from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic import dedup_state
 from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
@@ -411,8 +412,7 @@ async def truncate(broker: Broker, topic: Topic) -> None:
         subscription.trim(min(end_index, subscription.cursor.end))
         subscription.flush_acks()
     await broker.engine.flush()
-    await broker.engine.trim(log, end_index)
-    _forget_trimmed(topic)
+    await trim_to(broker, topic, end_index)
 
 
 async def trim(broker: Broker, topic: Topic) -> int:
@@ -423,6 +423,7 @@ async def trim(broker: Broker, topic: Topic) -> int:
 
 async def trim_to(broker: Broker, topic: Topic, before_index: int) -> int:
     """Drop ledgers that lie wholly before an index; returns how many."""
+    await dedup_state.keep(topic, broker.store, before_index)
     dropped = await broker.engine.trim(topic.log, before_index)
     _forget_trimmed(topic)
     return dropped

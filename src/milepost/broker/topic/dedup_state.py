@@ -1,20 +1,23 @@
 """Stores the sequence ids of producers, and loads them when the topic opens.
 
-Nothing is journaled for them: an entry says by itself whose it is and which sequence id it has. A
+Little is journaled for them: an entry says by itself whose it is and which sequence id it has. A
 checkpoint keeps a snapshot with the end of the log that it speaks of; what lies behind that is read
-again when the topic is opened.
+again when the topic is opened. Entries that are trimmed before a checkpoint has seen them can say nothing
+any more: so the whole state is journaled first (`keep`).
 
     restore(topic, row, stored, engine, now)  ─▶  snapshot ─▶ entries since ─▶ topic.dedup
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.topic import Topic
+from milepost.errors import PersistenceError
 from milepost.storage.catalog.catalog import Snapshot, StateRow
-from milepost.storage.interface import Catalog, Engine
+from milepost.storage.interface import Catalog, Engine, Store
 from milepost.storage.ledgers.entry import Entry
 from milepost.wire.metadata import chunk_info, split_entry
 
@@ -82,6 +85,22 @@ async def restore(
         raise
     topic.dedup = dedup
     topic.dedup_state_id = state.state_id
+
+
+async def keep(topic: Topic, store: Store, before_index: int) -> None:
+    """Make durable what the entries below an index say, which are about to be trimmed."""
+    state_id, going = topic.dedup_state_id, topic.log.trimmable(before_index)
+    if state_id is None or not any(ledger.is_dirty for ledger in going):
+        return
+    topic.check_open()  # else its state is the next opening's
+    kept = asyncio.get_running_loop().create_future()
+
+    def heard(error: PersistenceError | None) -> None:
+        if not kept.done():
+            kept.set_exception(error) if error else kept.set_result(None)
+
+    store.keep_state(state_id, heard)
+    await kept
 
 
 def _replay(dedup: Dedup, entry: Entry, now: float) -> None:

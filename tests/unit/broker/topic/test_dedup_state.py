@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from stage.frames import batch, chunk, marker, message
 from stage.heard import answers
 from stage.stage import TOPIC, Stage
 
+from milepost.broker.broker import Broker
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.topic.dedup import Dedup
+from milepost.broker.topic.topic import Topic
+from milepost.errors import PersistenceError
 from milepost.positions.names import TopicName
 
 MakeStage = Callable[..., Stage]
@@ -54,6 +58,45 @@ def test_snapshot_and_entries_since_are_put_together(make_stage: MakeStage) -> N
     topic = stage.topic()
     assert [topic.last_sequence_id(name) for name in ("p", "q", "r")] == [5, 0, -1]
     assert len(topic.log.ledgers) > 2
+
+
+@pytest.mark.parametrize("operation", ["truncate", "trim", "trim after a checkpoint"])
+def test_what_is_trimmed_is_known_after_a_restart(make_stage: MakeStage, operation: str) -> None:
+    """No checkpoint has seen it, and no entry can say it any more."""
+    stage = make_stage(deduplication=True, ledger_entries_max=2)
+    resent(stage, message(0), message(1))
+    resent(stage, message(7, producer="q"), name="q")
+    resent(stage, *map(message, range(2, 5)))
+    topic = stage.topic()
+    if operation == "truncate":
+        stage.run(topic_lifecycle.truncate(stage.broker, topic))
+    else:
+        if operation == "trim after a checkpoint":
+            stage.checkpoint()
+        records = stage.records
+        stage.run(topic_lifecycle.trim(stage.broker, topic))
+        assert stage.records - records == (operation == "trim")
+    assert topic.log.first_index > 1
+    stage = stage.restarted()
+    topic = stage.topic()
+    assert [topic.last_sequence_id(name) for name in ("p", "q")] == [4, 7]
+    assert resent(stage, message(1), message(4)) == ["1 at -1:-1", "4 at -1:-1"]
+
+
+@pytest.mark.parametrize("operation", [topic_lifecycle.truncate, topic_lifecycle.trim])
+def test_nothing_is_trimmed_whose_sequence_ids_the_disk_refuses(
+    make_stage: MakeStage, operation: Callable[[Broker, Topic], Coroutine[Any, Any, Any]]
+) -> None:
+    stage = make_stage(deduplication=True, ledger_entries_max=2)
+    for sequence_id in range(5):
+        resent(stage, message(sequence_id))
+    topic = stage.topic()
+    stage.files.faults.fail("sync", forever=True, under="journal", error=errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        stage.run(operation(stage.broker, topic))
+    stage.files.faults.heal()
+    assert topic.log.first_index == 0
+    assert stage.restarted().topic().last_sequence_id("p") == 4
 
 
 def test_markers_have_no_sequence_ids(make_stage: MakeStage) -> None:
