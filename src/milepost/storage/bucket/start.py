@@ -78,6 +78,8 @@ class Taken(NamedTuple):
     groups: list[Group]
     garbage: list[str]
     """Objects that no image can name any more."""
+    lapses: int = 0
+    """How often the right to serve had lapsed when the claim was made."""
 
 
 class ShardSeat(NamedTuple):
@@ -115,11 +117,12 @@ async def open_bucket(
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = DirectoryLock(data)
     watched = WatchedObjects(objects)
-    lapses = 0 if seat is None else seat.right.lapses
     try:
         if seat is None:
             taken = await _take_alone(objects, watched, url, cluster, owner)
+            lapses = taken.lapses
         else:
+            lapses = seat.right.lapses
             taken = await take_over(watched, cluster, owner, seat.epoch)
         root = data / CACHE
         shutil.rmtree(root, ignore_errors=True)
@@ -159,7 +162,7 @@ async def open_bucket(
 
 
 async def _take_alone(
-    unwatched: Objects, objects: Objects, url: str, cluster: str, owner: str
+    unwatched: Objects, objects: WatchedObjects, url: str, cluster: str, owner: str
 ) -> Taken:
     """Take a bucket over as its only broker. What makes a bucket unusable is said once, by what is raised:
     these requests are not watched."""
@@ -206,22 +209,26 @@ async def _wait_for_owner(objects: Objects) -> str | None:
     return key
 
 
-async def take_over(objects: Objects, cluster: str, owner: str, epoch: int | None = None) -> Taken:
+async def take_over(
+    objects: WatchedObjects, cluster: str, owner: str, epoch: int | None = None
+) -> Taken:
     """Become the owner of a bucket, and read what starts need; `epoch` as of `chain.claimed`."""
     while True:
         # Listed before the claim: whatever no image names then, none ever will. An owner before this
         # one cannot move the manifest any more, and a later one has names of its own.
         there = list(await perform(objects, collector.found()))
         claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce, epoch))
+        lapses = objects.lapses
         ahead = await _ahead(objects, claim.manifest)
         groups = await perform(ahead, chain.sealed_groups(claim))
         if not claim.manifest.image:
-            return Taken(claim, None, groups, there)
+            return Taken(claim, None, groups, there, lapses)
         key = claim.manifest.image
         found = await perform(objects, fetched(key))
         if found is not None:
             image = await asyncio.to_thread(Image.decode, found.data, key)
-            return Taken(claim, image, groups, collector.unnamed(there, key, image.extents))
+            garbage = collector.unnamed(there, key, image.extents)
+            return Taken(claim, image, groups, garbage, lapses)
         now = await perform(objects, fetched(MANIFEST))
         if now is None or Manifest.decode(now.data).epoch == claim.manifest.epoch:
             raise CorruptData(f"{key}: the manifest names it, and it is not in the bucket")

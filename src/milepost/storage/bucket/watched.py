@@ -86,9 +86,6 @@ class CacheUse:
 class WatchedObjects:
     """`Objects`, and what is known of how they do."""
 
-    lapses = 0
-    """A broker alone on its bucket finds out by its next write whether it was taken over."""
-
     def __init__(self, objects: Objects, now: Callable[[], float] = since_boot) -> None:
         self._objects = objects
         self._now = now
@@ -109,6 +106,9 @@ class WatchedObjects:
         self.cache = CacheUse()
         self.last_write = now()
         """When the last write that succeeded was begun."""
+        self.lapses = 0
+        """How often the right to serve was lost, and came back with a write: another broker may have come
+        between, and a write without a condition does not tell."""
 
     def idle_s(self) -> float:
         """How long ago the last write that succeeded was begun."""
@@ -134,9 +134,14 @@ class WatchedObjects:
             logger.warning("the bucket answers again (%s)", name)
         self.latencies.setdefault(name, Latency()).add(self._now() - began)
         if isinstance(reply, Done) and isinstance(request, Create | Replace | Put):
-            self.last_write = max(self.last_write, began)
+            self._written(began)
             self.seals += isinstance(request, Create) and request.data[4:8] == SEAL
         return reply
+
+    def _written(self, began: float) -> None:
+        if began > self.last_write:
+            self.lapses += not self.has_right()
+            self.last_write = began
 
     def read(self, key: str, start: int, size: int) -> Buffer:
         """On any thread."""

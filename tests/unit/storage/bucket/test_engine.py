@@ -320,6 +320,35 @@ def test_an_owner_that_was_taken_over_cannot_prove_its_claim(tmp_path: Path) -> 
     on_loop(tmp_path, test)
 
 
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_an_owner_that_was_suspended_serves_on_only_if_the_bucket_is_still_its_own(
+    tmp_path: Path, is_taken: bool
+) -> None:
+    """Its sign on the board has no condition, so that the store takes it from the former owner too."""
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        lapsed: list[bool] = []
+        first.engine.watch(on_lapse=lambda: lapsed.append(True))
+        assert first.engine.may_serve
+        if is_taken:
+            bench.bucket.objects.pop(f"board/{bench.manifest.owner}")
+            await bench.broker()
+        first.engine.objects.last_write -= 60.0  # it was suspended for so long
+        assert not first.engine.may_serve
+        beats = len(bench.bucket.requests)
+        while not any(isinstance(one, Put) for one in bench.bucket.requests[beats:]):
+            assert not first.engine.may_serve
+            await asyncio.sleep(0.01)  # sleep: until it has said that it is there
+        while not (first.fatal if is_taken else first.engine.may_serve):
+            assert not first.engine.may_serve, "two owners answer"
+            await asyncio.sleep(0.01)  # sleep: until it has looked
+        assert lapsed == [True]
+        assert first.engine.may_serve != is_taken
+
+    on_loop(tmp_path, test)
+
+
 @pytest.mark.parametrize("manifest", [b'{"format": 2}', b"", None])
 def test_a_manifest_that_is_not_of_this_release_is_not_of_this_owner(
     tmp_path: Path, manifest: bytes | None

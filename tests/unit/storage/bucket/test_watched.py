@@ -51,6 +51,23 @@ def test_reads_refusals_and_errors_give_no_right() -> None:
     assert not objects.has_right()
 
 
+def test_a_right_that_came_back_is_another_one() -> None:
+    """As of the right that processes of a broker share: the process looks at its claim."""
+    bucket, objects = watched()
+    bucket.now += 3.9
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.lapses == 0
+    bucket.now += 0.1
+    bucket.takes_s = 5.0  # it is begun in time, and answered too late
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.lapses == 1
+    bucket.takes_s = 0.0
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.lapses == 2, "that write was begun too long ago"
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.lapses == 2
+
+
 def test_requests_are_counted_and_timed() -> None:
     bucket, objects = watched()
     bucket.takes_s = 0.03
