@@ -46,6 +46,9 @@ class StageRegistry:
             then(result)
         return result
 
+    async def read(self, look: Callable[[Any], Any], then: Callable[[Any], None]) -> Any:
+        return await self(look, then)
+
     async def has_changed(self) -> bool:
         return False
 

@@ -70,6 +70,10 @@ class Registry:
             await self._on_change()
         return result
 
+    async def read(self, look: Callable[[Catalog], T], then: Callable[[T], None]) -> T:
+        """Run `look`, which changes nothing; behind `then` memory has all that the database has."""
+        return await self(look, then)
+
     def _perform(self, call: CatalogCall) -> None:
         result: Any = None
         failure: BaseException | None = None

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from milepost.broker.auth.grants import Grants
 from milepost.broker.policies.shapes import Json
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from milepost.storage.catalog.catalog import Catalog, Doc
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 WATCH_S: Final = 1.0
 TELL_TIMEOUT_S: Final = 5.0
@@ -52,6 +53,10 @@ WHILE_CUT_OFF: Final = frozenset({"follow", "metrics"})
 
 class SharedRegistry(ChangeCatalog, Protocol):
     """Changes what all workers share."""
+
+    async def read(self, look: Callable[[Catalog], T], then: Callable[[T], None]) -> T:
+        """Run `look`, which changes nothing; behind `then` memory has all that is shared."""
+        ...
 
     async def has_changed(self) -> bool:
         """Has another worker changed something, or is memory in doubt?"""
@@ -121,8 +126,10 @@ class Workers:
         return self.placement.own
 
     async def join(self, broker: Broker) -> None:
-        """The broker has read the registry: follow it."""
+        """The broker has read the registry, in pieces: follow it."""
         self._broker = broker
+        # Others may have changed it between two of them, and tell of it where none listens yet.
+        await self.follow()
         await broker.directory.forget_deletions(self.number)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
@@ -280,7 +287,7 @@ class Workers:
             broker.dynamic.follow(found)
 
         # In the order of changes: what this worker changes meanwhile comes before or behind it.
-        await self.registry(read, use)
+        await self.registry.read(read, use)
         return changed
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
@@ -87,8 +87,10 @@ class Content(NamedTuple):
 
 class Outcome(NamedTuple, Generic[T]):
     result: T
+    seen: str
+    """The tag of what the change decided by; empty if there was nothing."""
     tag: str
-    """Of what the change saw or made; empty if others have changed more."""
+    """Of what it saw or made; empty if others have changed more."""
     is_new: bool
 
 
@@ -99,8 +101,9 @@ def changed(change: Callable[[Catalog], T], fresh_nonce: Callable[[], str]) -> S
         before = Content({}, []) if found is None else Content.decode(found.data)
         documents = Documents(before.folders)
         result = change(cast("Catalog", documents))
+        seen = "" if found is None else found.tag
         if not documents.has_changed:
-            return Outcome(result, "" if found is None else found.tag, False)
+            return Outcome(result, seen, seen, False)
         nonce = fresh_nonce()
         recent = [*before.recent, nonce][-RECENT_MAX:]
         data = Content(documents.folders, recent).encode()
@@ -109,10 +112,10 @@ def changed(change: Callable[[Catalog], T], fresh_nonce: Callable[[], str]) -> S
         else:
             tag = yield from replaced(KEY, data, found.tag)
         if tag is not None:
-            return Outcome(result, tag, True)
+            return Outcome(result, seen, tag, True)
         found = yield from fetched(KEY)
         if found is not None and nonce in Content.decode(found.data).recent:
-            return Outcome(result, "", True)  # it was answered late, and others came behind it
+            return Outcome(result, seen, "", True)  # it was answered late; others came behind it
         # Another process was faster: decide by what it left.
 
 
@@ -125,6 +128,7 @@ class BucketRegistry:
         self._on_change = on_change
         # One at a time: what is read and changed here is used in the order in which it was.
         self._turn = asyncio.Lock()
+        # The tag of what memory has all of; empty if that is in doubt.
         self._seen = ""
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -136,7 +140,14 @@ class BucketRegistry:
     ) -> T:
         """Run `change` on what the bucket has; durable, and known to the others, when this returns. It is
         run again if another process was faster. It goes on if the caller gives up."""
-        task = asyncio.get_running_loop().create_task(self._run(change, then, undo))
+        return await self._started(self._run(change, then, undo))
+
+    async def read(self, look: Callable[[Catalog], T], then: Callable[[T], None]) -> T:
+        """Run `look`, which changes nothing; behind `then` memory has all that the bucket has."""
+        return await self._started(self._run(look, then, None, is_whole=True))
+
+    async def _started(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
@@ -146,6 +157,8 @@ class BucketRegistry:
         change: Callable[[Catalog], T],
         then: Callable[[T], None] | None,
         undo: Callable[[], None] | None,
+        *,
+        is_whole: bool = False,
     ) -> T:
         async with self._turn:
             try:
@@ -156,7 +169,9 @@ class BucketRegistry:
                     undo()
                 self._seen = ""  # memory may lack what another process has made meanwhile
                 raise
-            self._seen = outcome.tag
+            # What others have changed before it memory may lack, though this change was built on it: they
+            # may have been killed before they told of it, or be out of reach.
+            self._seen = outcome.tag if is_whole or outcome.seen == self._seen else ""
             if then is not None:
                 then(outcome.result)
         if outcome.is_new:

@@ -40,6 +40,9 @@ def names(catalog: Catalog) -> list[str]:
     return list(catalog.docs("tenants"))
 
 
+def ignored(found: list[str]) -> None: ...
+
+
 def test_a_new_registry_is_furnished_once() -> None:
     async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
         first = await one(load_namespaces)
@@ -111,10 +114,47 @@ def test_a_change_that_finds_itself_under_another_has_that_one_read() -> None:
         bucket.overtake = lambda: other(make("c"))
         await one(make("b"))
         assert await one.has_changed()
-        assert await one(names) == ["a", "b", "c"]
+        assert await one.read(names, ignored) == ["a", "b", "c"]
         assert not await one.has_changed()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_what_another_process_has_changed_is_read_also_behind_a_change_of_ones_own(
+    is_new: bool,
+) -> None:
+    """The other one was killed before it told of it, or is not reached."""
+
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        await one(make("a"))
+        assert await other.read(names, ignored) == ["a"]
+        assert not await other.has_changed()
+        await one(make("b"))
+        if is_new:
+            await other(make("c"))
+        else:
+            await other(lambda catalog: catalog.put_doc("tenants", "a", {"n": 1}))
+        assert await other.has_changed(), "its memory lacks b"
+        assert "b" in await other.read(names, ignored)
+        assert not await other.has_changed()
+        await other(make("d"))
+        assert not await other.has_changed(), "its memory has all that the change was built on"
+
+    run(play)
+
+
+def test_what_is_read_in_pieces_is_read_again_as_a_whole() -> None:
+    """A process that starts reads tenants, then grants: what is changed in between it would never know."""
+
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        await one(make("a"))
+        assert await other(names) == ["a"]
+        await one(make("b"))
+        assert await other(lambda catalog: catalog.docs("grants")) == {}
+        assert await other.has_changed()
+
+    run(play)
 
 
 def test_a_refused_change_leaves_nothing_and_is_undone() -> None:
@@ -125,10 +165,11 @@ def test_a_refused_change_leaves_nothing_and_is_undone() -> None:
             await one(make("a"), used.append, lambda: undone.append(True))
         assert (bucket.objects[KEY], undone, used) == (data, [True], [])
         assert await one.has_changed(), "memory is in doubt until it was read"
-        assert await one(names, used.append) == ["a"]
+        assert await one.read(names, used.append) == ["a"]
         assert used == [["a"]]
         assert not await one.has_changed()
         assert await other.has_changed()
+        assert await other.read(names, ignored) == ["a"]
         assert await other(lambda catalog: catalog.delete_doc("tenants", "a"))
         assert not await other.has_changed()
         assert await one.has_changed()
