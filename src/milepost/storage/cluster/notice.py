@@ -34,6 +34,7 @@ _KINDS: Final = {
     "loads": dict,
     "listeners": str,
 }
+_PRINTABLE: Final = ("broker", "host", "machine", "pulsar_url", "pulsar_url_tls", "http_url")
 
 
 class Seat(NamedTuple):
@@ -52,8 +53,10 @@ class Seat(NamedTuple):
         """As a notice has it; `ValueError` or `TypeError` for what is no seat."""
         seat = cls(*values)
         check_fields(seat._asdict(), _SEAT_KINDS)
-        for port in seat[2:]:
+        _check_printable(seat.host)
+        for port in (seat.port, seat.tls_port):
             _check_port(port)
+        _check_link_port(seat.link_port)
         return seat
 
 
@@ -103,7 +106,10 @@ class Notice(NamedTuple):
             if doc["format"] != FORMAT:
                 return None
             check_fields(doc, _KINDS)
-            _check_port(doc["hail_port"])
+            for name in _PRINTABLE:
+                _check_printable(doc[name])
+            doc["listeners"].encode()  # half a character is told to no client
+            _check_link_port(doc["hail_port"])
             urlsplit(doc["http_url"])
             doc["shards"] = {
                 _shard(number): None if seat is None else Seat.of(seat)
@@ -113,7 +119,7 @@ class Notice(NamedTuple):
             doc["loads"] = {_shard(number): _load(load) for number, load in doc["loads"].items()}
             # A later release may say more of itself.
             return cls(**{name: doc[name] for name in cls._fields})
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             return None
 
     def epoch_of(self, shard: int) -> int:
@@ -122,9 +128,21 @@ class Notice(NamedTuple):
         return 0 if seat is None else seat.epoch
 
 
+def _check_printable(text: str) -> None:
+    """`ValueError` for what is no name or address: connecting to it fails otherwise than a network does."""
+    if not text.isprintable():
+        raise ValueError(f"{text!a}")
+
+
 def _check_port(port: int) -> None:
     """`ValueError` unless a socket may have it; −1 is none."""
     if not -1 <= port <= 65535:
+        raise ValueError(f"port {port}")
+
+
+def _check_link_port(port: int) -> None:
+    """`ValueError` unless other brokers may connect to it; there is always one."""
+    if not 0 < port <= 65535:
         raise ValueError(f"port {port}")
 
 
