@@ -4,6 +4,7 @@ It is a process of its own, so that no shard's work keeps the notice from being 
 What it decides is in `member.py`; here it is carried out:
 
     a turn a second, or at once when there is news ─▶ notice ─▶ board ─▶ orders to the broker's first process
+    while a turn takes longer than that            ─▶ notice
     every quarter of a second                      ─▶ are connections to the others refused? then look at once
 
 A broker whose first process is gone refuses connections to its hail port, so others claim its shards before
@@ -48,6 +49,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TURN_S: Final = 1.0
+# A notice that is so old is renewed although the turn is not over: a bucket that takes its time for each
+# request of a turn must not cost the right to serve.
+OVERDUE_S: Final = 1.5
 # Between two looks whether connections to the others are refused.
 HAIL_S: Final = 0.25
 HAIL_TIMEOUT_S: Final = 1.0
@@ -98,6 +102,7 @@ class Agent:
         self._giving: set[asyncio.Task[None]] = set()
         # One notice at a time: an older one must not replace a newer one.
         self._saying = asyncio.Lock()
+        self._said = now()
 
     # -- news --------------------------------------------------------------------------------------
 
@@ -142,11 +147,13 @@ class Agent:
             self._hailed, sock=hail, ssl=tls, ssl_handshake_timeout=patience
         )
         is_told = False
-        looking = asyncio.get_running_loop().create_task(self._look_after())
+        loop = asyncio.get_running_loop()
+        beside = [loop.create_task(self._look_after()), loop.create_task(self._keep_saying())]
         try:
             while not self._member.has_left:
-                if looking.done():
-                    looking.result()  # raises: it ends with an error alone
+                for task in beside:
+                    if task.done():
+                        task.result()  # raises: it ends with an error alone
                 await self._turn()
                 if not is_told and self._member.stands_by:
                     is_told = True
@@ -155,11 +162,12 @@ class Agent:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(TURN_S):
                             await self._woken.wait()
-            await self._attempt(self._member.gone())
+            async with self._saying:
+                await self._attempt(self._member.gone())
             await self._tell_others()
         finally:
             server.close()
-            under_way = [looking, *self._giving]
+            under_way = [*beside, *self._giving]
             for task in under_way:
                 task.cancel()
             await asyncio.wait(under_way)
@@ -257,8 +265,19 @@ class Agent:
         found = zip(shards, said, strict=True)
         return {shard: reply for shard, reply in found if reply is not None}
 
+    async def _keep_saying(self) -> None:
+        while True:
+            left_s = self._said + OVERDUE_S - self._now()
+            if left_s > 0:
+                await asyncio.sleep(left_s)
+            elif not self._member.has_left:
+                await self._say()
+            else:  # the notice is being taken away
+                await asyncio.sleep(OVERDUE_S)
+
     async def _say(self) -> None:
         async with self._saying:
+            self._said = self._now()
             if await self._attempt(self._member.said(self._now())):
                 self._right.renewed(self._objects.last_write)
 

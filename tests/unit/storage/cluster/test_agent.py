@@ -15,7 +15,7 @@ from stage.ports import free_port
 from stage.unclosed import run_and_collect
 
 from milepost.errors import CallCut, ServiceNotReady
-from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request
+from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request, Scan
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.cluster import agent, hail, member
 from milepost.storage.cluster.agent import Agent
@@ -322,6 +322,36 @@ def test_notices_that_are_read_late_are_read_together(
         one = Side("a", bucket, tmp_path / "a")
         try:
             await until(lambda: one.orders == [Open(0, 0), Open(1, 0)])
+        finally:
+            await one.die()
+
+    run_and_collect(play())
+
+
+def test_a_look_that_waits_for_the_bucket_costs_no_right_to_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that takes a second for each request takes the notice all the same: with the requests of a turn
+    between two notices all brokers would hang up on their clients, again and again."""
+    monkeypatch.setattr(agent, "RIGHT_S", 2.0 * WAIT_S)
+
+    class Waiting(MemoryBucket):
+        looks, notices = 0, 0
+
+        async def answer(self, request: Request) -> Reply:
+            if isinstance(request, Scan):
+                self.looks += 1
+                await asyncio.Event().wait()
+            self.notices += isinstance(request, Put)
+            return await super().answer(request)
+
+    async def play() -> None:
+        bucket = Waiting()
+        one = Side("a", bucket, tmp_path / "a")
+        try:
+            await until(lambda: bucket.notices == 3)
+            assert bucket.looks == 1
+            assert one.right.lapses == 0
         finally:
             await one.die()
 
