@@ -25,14 +25,14 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 import click
@@ -73,10 +73,13 @@ from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
 if TYPE_CHECKING:
+    from milepost.storage.bucket.objects import Objects
     from milepost.storage.cluster.agent import Agent
+    from milepost.storage.cluster.document import ClusterDocument
     from milepost.storage.cluster.member import Order
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # Loaded before the agent is forked.
 AGENT_NEEDS: Final = (
@@ -656,12 +659,9 @@ async def be_agent(
 ) -> None:
     """Join the cluster, and be its broker's agent until the broker has left. `lifelines`: pipes that end
     with the first process, and with the last one that serves."""
-    from milepost.storage.bucket.check import first_contact, probe
-    from milepost.storage.bucket.objects import Delete, perform
     from milepost.storage.bucket.stores import open_objects
     from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.cluster.agent import Agent
-    from milepost.storage.cluster.document import found, joined
     from milepost.storage.cluster.member import Member
 
     # What makes a bucket unusable is said once, by what is raised: these requests are not watched.
@@ -669,20 +669,9 @@ async def be_agent(
         settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
     )
     objects = WatchedObjects(unwatched)
-    await first_contact(unwatched, settings.bucket)
-    # Before anything is written: the bucket may be another cluster's.
-    await perform(objects, found(settings.cluster_name, shards_asked(settings)))
-    if not notice.shards:
-        try:
-            await probe(unwatched, settings.bucket, notice.key, notice.encode())
-        except BucketUnusable:
-            await unwatched.answer(Delete(notice.key))
-            raise
-    first = max(min(2 * cores(), SHARDS_MAX), FIRST_SHARDS)
-    secret = os.urandom(SECRET_SIZE).hex()
-    document = await perform(
-        objects, joined(settings.cluster_name, shards_asked(settings), first, secret)
-    )
+    document = await _unless_orphaned(lifelines[0], _joined(settings, notice, unwatched, objects))
+    if document is None:
+        return
     reader, writer = await asyncio.open_connection(sock=parent)
 
     def say(order: dict[str, Any]) -> None:
@@ -713,6 +702,47 @@ async def be_agent(
         hearing.cancel()
         beating.cancel()
         await asyncio.wait([hearing, beating])
+
+
+async def _joined(
+    settings: Settings, notice: Notice, unwatched: Objects, objects: Objects
+) -> ClusterDocument:
+    """Join the cluster; waits for a bucket that does not answer any more."""
+    from milepost.storage.bucket.check import first_contact, probe
+    from milepost.storage.bucket.objects import Delete, perform
+    from milepost.storage.cluster.document import found, joined
+
+    await first_contact(unwatched, settings.bucket)
+    # Before anything is written: the bucket may be another cluster's.
+    await perform(objects, found(settings.cluster_name, shards_asked(settings)))
+    if not notice.shards:
+        try:
+            await probe(unwatched, settings.bucket, notice.key, notice.encode())
+        except BucketUnusable:
+            await unwatched.answer(Delete(notice.key))
+            raise
+    first = max(min(2 * cores(), SHARDS_MAX), FIRST_SHARDS)
+    secret = os.urandom(SECRET_SIZE).hex()
+    return await perform(
+        objects, joined(settings.cluster_name, shards_asked(settings), first, secret)
+    )
+
+
+async def _unless_orphaned(lifeline: int, work: Coroutine[Any, Any, T]) -> T | None:
+    """What some work comes to; None if the first process is gone before: no other one would end this process,
+    and it keeps the data directory and the ports."""
+    loop = asyncio.get_running_loop()
+    is_gone = asyncio.Event()
+    working, gone = loop.create_task(work), loop.create_task(is_gone.wait())
+    loop.add_reader(lifeline, is_gone.set)
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        loop.remove_reader(lifeline)
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.wait((working, gone))
 
 
 def _end_with(lifelines: tuple[int, int], agent: Agent, patience_s: float) -> None:

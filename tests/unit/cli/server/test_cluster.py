@@ -22,6 +22,7 @@ from milepost.cli.exits import Exit
 from milepost.cli.server.cluster import Host, refuse
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.cluster.document import ClusterDocument
+from milepost.storage.lock import DirectoryLock
 
 SERVE = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0", "--http-port", "0"]
 DOCUMENT = ClusterDocument("standalone", 8, "00" * 32).encode()
@@ -138,6 +139,46 @@ def test_a_start_that_waits_for_its_bucket_is_ended_by_one_signal(
                 assert broker.wait(8) == Exit.OK  # `shutdown_timeout_s` is more
             finally:
                 broker.kill()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems do not tell the processes of one"
+)
+def test_an_agent_that_waits_for_its_bucket_ends_with_the_first_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the data directory and the ports for as long as the store does not answer."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    asked = threading.Event()
+
+    def silent(method: str, path: str) -> tuple[int, str] | None:
+        if not path.endswith("/cluster"):
+            return None
+        asked.set()
+        return 503, "SlowDown"
+
+    with S3Server() as store:
+        store.refusal = silent
+        command = [*SERVE, "--bucket", "s3://bucket/prefix", "--data", str(tmp_path / "data")]
+        command += ["--set", f"bucket_endpoint={store.url}", "--shards", "4"]
+        with subprocess.Popen(command) as broker:
+            try:
+                assert asked.wait(60)
+                (agent,) = (
+                    Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()
+                )
+            finally:
+                broker.kill()
+        deadline = time.monotonic() + 8
+        try:
+            while Path(f"/proc/{agent}").exists():
+                assert time.monotonic() < deadline, "it goes on waiting"
+                time.sleep(0.05)  # sleep: between two looks
+        except AssertionError:
+            os.kill(int(agent), signal.SIGKILL)
+            raise
+        DirectoryLock(tmp_path / "data").release()
 
 
 def test_a_start_that_is_refused_has_not_loaded_what_serves_clients(
