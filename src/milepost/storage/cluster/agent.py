@@ -378,7 +378,7 @@ class Agent:
         try:
             async with asyncio.timeout(HAIL_TIMEOUT_S):
                 tls = None if self._tls is None or not word else self._tls.client()
-                _, writer = await asyncio.open_connection(notice.host, notice.hail_port, ssl=tls)
+                writer = await _connected(notice.host, notice.hail_port, tls)
                 writer.write(word)
                 writer.close()
                 await writer.wait_closed()
@@ -430,6 +430,31 @@ class Agent:
                 notice.host,
                 _why(error),
             )
+
+
+async def _connected(host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.StreamWriter:
+    """A connection to the first address of a host that takes one; `ConnectionRefusedError` if none does and
+    one refuses."""
+    try:
+        return (await asyncio.open_connection(host, port, ssl=tls))[1]
+    except OSError as error:
+        if type(error) is not OSError or error.errno is not None:
+            raise
+        failure: OSError = error  # of several addresses: what became of each is said in words alone
+    for *_, address in await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        try:
+            name = None if tls is None else host
+            opening = asyncio.open_connection(str(address[0]), port, ssl=tls, server_hostname=name)
+            return (await opening)[1]
+        except ssl.SSLError:
+            raise
+        except ConnectionRefusedError as error:
+            failure = error
+        except OSError as error:
+            logger.debug("%s of %s: %s", address[0], host, error)
+    raise failure
 
 
 def _why(error: ssl.SSLError) -> str:

@@ -436,6 +436,33 @@ def test_an_address_that_is_not_reached_is_told_once_by_the_broker_and_by_the_ot
     assert "set its advertised_address to a name or address that is reached" in caplog.text
 
 
+@pytest.mark.parametrize("second", ["127.0.0.2", "255.255.255.255"])
+def test_a_broker_with_two_addresses_is_gone_when_none_of_them_takes_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, second: str
+) -> None:
+    """As names with an IPv4 and an IPv6 address have, of which the machine that asks may reach one."""
+    asked = socket.getaddrinfo
+
+    def told(host: Any, port: Any, *rest: Any, **more: Any) -> Any:
+        if host != "two.invalid":
+            return asked(host, port, *rest, **more)
+        kind = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, ""
+        return [(*kind, (address, port)) for address in ("127.0.0.1", second)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", told)
+
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        one.member.notice = one.member.notice._replace(host="two.invalid")
+        await until(lambda: other.member.board.living()["a"].host == "two.invalid")
+        await asyncio.sleep(0.5)  # sleep: it is looked after
+        assert "cannot be reached" not in caplog.text
+        await one.die()
+        await until(lambda: Open(0, 0) in other.orders)
+
+    run(tmp_path, play)
+    assert "broker a is gone: it refuses connections" in caplog.text
+
+
 def test_a_broker_that_listens_elsewhere_than_it_says_finds_out_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
