@@ -8,11 +8,15 @@ one of many creators wins   yes   20 races of 8
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import note, show_rows
+
+if TYPE_CHECKING:
+    from milepost.storage.bucket.objects import Reply
 
 COLUMNS = ("trial", "good", "detail")
 
@@ -31,31 +35,42 @@ bucket = click.Group("bucket", help="Try out a bucket for `milepost serve --buck
 def check(url: str, endpoint: str, region: str) -> None:
     from milepost.clock import SystemClock
     from milepost.storage.bucket.check import Trial, tried_out
-    from milepost.storage.bucket.manifest import KEY, Manifest
-    from milepost.storage.bucket.objects import Found, Get
+    from milepost.storage.bucket.manifest import CLUSTER, KEY
+    from milepost.storage.bucket.objects import Get
     from milepost.storage.bucket.stores import open_objects
 
-    async def run() -> tuple[list[Trial], Manifest | None]:
+    async def run() -> tuple[list[Trial], list[Reply]]:
         objects = open_objects(url, endpoint=endpoint, region=region)
         try:
             trials = await tried_out(objects, SystemClock())
-            found = await objects.answer(Get(KEY))
-            manifest = Manifest.decode(found.data) if isinstance(found, Found) else None
-            return trials, manifest
+            return trials, [await objects.answer(Get(key)) for key in (KEY, CLUSTER)]
         finally:
             await objects.close()
 
-    trials, manifest = asyncio.run(run())
+    trials, documents = asyncio.run(run())
     rows = [(one.name, "yes" if one.is_good else "no", one.detail) for one in trials]
     show_rows(COLUMNS, rows)
-    if manifest is not None:
-        note(
-            f"the bucket holds the data of cluster {manifest.cluster}, in epoch {manifest.epoch} of "
-            f"broker {manifest.owner}"
-        )
     if bad := [one for one in trials if not one.is_good]:
         first = bad[0]
         todo = first.remedy or "use another store"
         raise CommandFailed(
             f"{url} cannot be used: {first.name}: {first.detail}; {todo}", Exit.STORAGE
         )
+    _tell_whose(*documents)  # raises for what this release cannot read, behind what was tried
+
+
+def _tell_whose(manifest: Reply, cluster: Reply) -> None:
+    """Say whose data the bucket holds, if it has some."""
+    from milepost.storage.bucket.manifest import Manifest
+    from milepost.storage.bucket.objects import Found
+    from milepost.storage.cluster.document import ClusterDocument
+
+    if isinstance(manifest, Found):
+        one = Manifest.decode(manifest.data)
+        note(
+            f"the bucket holds the data of cluster {one.cluster}, in epoch {one.epoch} of "
+            f"broker {one.owner}"
+        )
+    if isinstance(cluster, Found):
+        several = ClusterDocument.decode(cluster.data)
+        note(f"the bucket holds the data of cluster {several.name}, in {several.shards} shards")

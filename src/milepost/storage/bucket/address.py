@@ -43,7 +43,7 @@ def check_url(url: str) -> None:
         raise InvalidSetting(f"bucket = {url}: it names no bucket: {parts.scheme}://name/prefix")
     if parts.query or parts.fragment or parts.username or parts.password:
         raise InvalidSetting(
-            f"bucket = {parts.scheme}://{parts.hostname}{parts.path}…: only a bucket and a prefix; "
+            f"bucket = {parts.scheme}://{parts.hostname or ''}{parts.path}…: only a bucket and a prefix; "
             "credentials belong into the environment"
         )
 

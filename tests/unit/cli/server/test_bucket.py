@@ -10,6 +10,7 @@ from stage.s3 import S3Server
 from unit.cli.conftest import Line
 
 from milepost.storage.bucket.manifest import first_manifest
+from milepost.storage.cluster.document import ClusterDocument
 
 
 def test_a_good_bucket_passes_and_is_left_as_it_was(line: Line, tmp_path: Path) -> None:
@@ -23,6 +24,24 @@ def test_a_good_bucket_passes_and_is_left_as_it_was(line: Line, tmp_path: Path) 
     assert "data of cluster acme, in epoch 1 of broker broker-1" in line.err
     left = {path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file()}
     assert left == {"manifest", ".lock"}
+
+
+def test_the_bucket_of_a_cluster_is_told_from_one_that_is_free(line: Line, tmp_path: Path) -> None:
+    (tmp_path / "cluster").write_bytes(ClusterDocument("acme", 8, "00" * 32).encode())
+    line("bucket", "check", tmp_path.as_uri())
+    assert line.code == 0
+    assert line.err == "the bucket holds the data of cluster acme, in 8 shards\n"
+
+
+@pytest.mark.parametrize("key", ["manifest", "cluster"])
+def test_what_was_tried_is_shown_of_a_bucket_of_a_newer_release(
+    line: Line, tmp_path: Path, key: str
+) -> None:
+    (tmp_path / key).write_text('{"format": 2}')
+    rows = json.loads(line("--output", "json", "bucket", "check", tmp_path.as_uri()))
+    assert {row["good"] for row in rows} == {"yes"}
+    assert line.code == 7
+    assert f"{key} has format 2" in line.err.replace("`", "")
 
 
 def test_what_is_no_bucket_is_told_in_one_line(line: Line, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def test_addresses_of_buckets_are_taken(url: str) -> None:
         ("file://host/x", "expected file:/// and the path of a folder"),
         ("file:///", "expected file:/// and the path of a folder"),
         ("s3://key:secret@b/p", "credentials belong into the environment"),
+        ("file:///a?b=c", "bucket = file:///a…: only a bucket and a prefix"),
         ("s3://[x", "Invalid IPv6 URL"),
         ("file:///a\0b", "a name with a zero byte"),
         ("file:///a%00b", "a name with a zero byte"),
