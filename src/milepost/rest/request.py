@@ -171,18 +171,24 @@ async def _all_open(
     create: bool = False,
 ) -> list[Topic]:
     """Open the topic, or all partitions. While one is opened another may be closed, and opened by a client:
-    a change of the closed one would be none, or harm the other."""
+    a change of the closed one would be none, or harm the other. More may be on their way too."""
     broker: Broker = request.app.state.broker
+    directory, is_change = broker.directory, request.method != "GET"
     for _ in range(_OPENINGS_MAX):
-        partitions = broker.directory.partitions(name)
+        if is_change:
+            await directory.grown(name)
+        partitions = directory.partitions(name)
         if partitions is None:
             topics = [await opened(request, name, create=create)]
         else:
             names = [name.partition_name(number) for number in range(partitions)]
             topics = [await opened(request, one) for one in names]
-        if not any(topic.is_closed for topic in topics):
+        is_all = directory.partitions(name) == partitions
+        if is_change and directory.is_being_grown(name):
+            continue
+        if is_all and not any(topic.is_closed for topic in topics):
             return topics
-    raise ServiceNotReady(f"partitions of {name} are being unloaded")
+    raise ServiceNotReady(f"partitions of {name} are being unloaded, or made")
 
 
 async def _opened_parts(

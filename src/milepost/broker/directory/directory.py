@@ -7,6 +7,7 @@ so no other request builds on what is being made or deleted.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -77,6 +78,8 @@ class Directory:
         self._being_deleted: set[str] = set()
         # Partitioned topics that are being given more: a request that deletes one has to know of all.
         self._being_grown: Counter[str] = Counter()
+        # For each that is waited for: done when it has been given what it was to be given.
+        self._growths: dict[str, asyncio.Future[None]] = {}
 
     async def load(self) -> None:
         rows, self._partitioned = await self._change(_load_topics)
@@ -477,6 +480,20 @@ class Directory:
     def _grown(self, name: TopicName) -> None:
         self._being_grown[str(name)] -= 1
         self._being_grown += Counter()  # drops counts of zero
+        if not self._being_grown[str(name)] and (growth := self._growths.pop(str(name), None)):
+            growth.set_result(None)
+
+    def is_being_grown(self, name: TopicName) -> bool:
+        return self._being_grown[str(name)] > 0
+
+    async def grown(self, name: TopicName) -> None:
+        """Return when no request is giving a topic more partitions: a change of all of them would leave the
+        new ones out, which are made by what the others have now."""
+        while self.is_being_grown(name):
+            growth = self._growths.get(str(name))
+            if growth is None:
+                growth = self._growths[str(name)] = asyncio.get_running_loop().create_future()
+            await asyncio.shield(growth)
 
     async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
         """Change what is known of a partitioned topic beside its name."""

@@ -13,7 +13,7 @@ from stage.http import Request, Web, call
 from stage.stage import Stage
 from stage.transactions import add_topics, end, new, started, within
 
-from milepost.broker.operations import topic_lifecycle
+from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.topic.topic import Topic
 from milepost.positions.names import TopicName
 from milepost.wire.events import WireId
@@ -43,7 +43,7 @@ def test_a_subscription_is_made_once_and_deleted_once(web: Web) -> None:
     assert web(f"PUT {SUB}/x", "middle").status == 400
 
 
-@pytest.mark.parametrize(
+OF_ALL_PARTITIONS = pytest.mark.parametrize(
     ("line", "body", "is_done"),
     [
         (
@@ -55,6 +55,36 @@ def test_a_subscription_is_made_once_and_deleted_once(web: Web) -> None:
         ("POST many/terminate/partitions", None, lambda topic: topic.is_terminated),
     ],
 )
+
+
+@OF_ALL_PARTITIONS
+def test_partitions_that_are_being_made_are_changed_too(
+    web: Web, line: str, body: object, is_done: Callable[[Topic], bool]
+) -> None:
+    """They are made by what the others have when the growth is stored. A subscription that was deleted in
+    that moment was left over on them alone, and kept all that was sent there."""
+    stage, broker = web.stage, web.stage.broker
+    web("PUT many/partitions", 2)
+    web("PUT many/subscription/s")
+    whole = TopicName.parse("persistent://public/default/many")
+    stage.engine.holds_catalog = True
+    growing = stage.loop.begin(partition_growth.grow(broker, whole, 4))
+    stage.turn()
+    method, _, target = line.partition(" ")
+    data = b"" if body is None else json.dumps(body).encode()
+    request = Request(method, f"/admin/v2/persistent/public/default/{target}", data)
+    answer = stage.loop.begin(call(web.app, request))
+    stage.turn()
+    assert web("GET many/subscriptions").json == ["s"], "what only asks does not wait"
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert growing.exception() is None
+    assert answer.result().status in (200, 204)
+    for number in range(4):
+        assert is_done(stage.run(broker.topic(whole.partition_name(number)))), number
+
+
+@OF_ALL_PARTITIONS
 def test_a_partition_that_was_closed_while_another_was_opened_is_changed_too(
     web: Web, line: str, body: object, is_done: Callable[[Topic], bool]
 ) -> None:
