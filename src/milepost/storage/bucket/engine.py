@@ -42,6 +42,8 @@ from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import (
     Delete,
+    Found,
+    Get,
     Listed,
     Put,
     Scan,
@@ -338,7 +340,9 @@ class BucketEngine(StorageEngine):
         return self._claim.manifest.epoch
 
     async def _beat(self) -> None:
-        """Say that the broker is there, and so find out whether the bucket can be written."""
+        """Say that the broker is there, and so find out whether the bucket can be written; and look whether
+        another one has claimed it, as one does that takes this broker for dead. Without anything to write the
+        broker would not find out."""
         key = board_key(self._claim.manifest.owner)
         sign = Sign(socket.gethostname(), os.getpid(), 0)
         while True:
@@ -346,6 +350,10 @@ class BucketEngine(StorageEngine):
             with suppress(TimeoutError):  # the next one may have better luck
                 async with asyncio.timeout(RIGHT_S / 2):
                     await self.objects.answer(Put(key, sign.encode()))
+                    reply = await self.objects.answer(Get(MANIFEST))
+                    if isinstance(reply, Found) and not self._is_own(reply.data):
+                        self._is_lost()
+                        return
             await asyncio.sleep(BEAT_S)
 
     async def _watch_right(self) -> None:
@@ -373,10 +381,14 @@ class BucketEngine(StorageEngine):
     async def prove_claim(self) -> None:
         found = await perform(self.objects, fetched(MANIFEST))
         if found is None or not self._is_own(found.data):
-            self.committer.stop()
-            lost = Fenced("another broker has claimed it")
-            self._give_up("the shard is lost", lost)
-            raise lost
+            raise self._is_lost()
+
+    def _is_lost(self) -> Fenced:
+        """Another broker has come: nothing is answered any more."""
+        self.committer.stop()
+        lost = Fenced("another broker has claimed it")
+        self._give_up("the bucket is lost" if self._is_alone else "the shard is lost", lost)
+        return lost
 
     def _is_own(self, manifest: bytes) -> bool:
         try:

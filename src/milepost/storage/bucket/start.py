@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from milepost.clock import Clock
-from milepost.errors import BucketUnusable, CorruptData
+from milepost.errors import BucketUnusable, CorruptData, Fenced
 from milepost.storage.bucket import chain
 from milepost.storage.bucket.board import BEAT_S, DEAD_S, Sign, board_key
 from milepost.storage.bucket.cache import SIZE_DEFAULT, CacheFiles
@@ -172,41 +172,48 @@ async def _take_alone(
             f"{url} is served by a cluster of brokers: start with --shards auto, or give this one "
             "another prefix"
         )
-    gone = await _wait_for_owner(objects)
+    epoch, gone = await _wait_for_owner(objects)
     sign = Sign(socket.gethostname(), os.getpid(), 0)
     await probe(unwatched, url, board_key(owner), sign.encode())
-    taken = await take_over(objects, cluster, owner)
+    try:
+        taken = await take_over(objects, cluster, owner, epoch)
+    except Fenced as error:  # it has waited as this one has
+        raise BucketUnusable(
+            f"another broker has taken the bucket just now: stop it first, or give this one another "
+            f"prefix ({error})"
+        ) from error
     if gone is not None:
         taken.garbage.append(gone)
     return taken
 
 
-async def _wait_for_owner(objects: Objects) -> str | None:
-    """Raise `BucketUnusable` if another broker is there; the key of one that is not any more."""
+async def _wait_for_owner(objects: Objects) -> tuple[int, str | None]:
+    """Raise `BucketUnusable` if another broker is there; else the epoch that may be followed, 0 in a new
+    bucket, and the key of a broker that is not there any more."""
     found = await perform(objects, fetched(MANIFEST))
     if found is None:
-        return None
-    owner = Manifest.decode(found.data).owner
-    key = board_key(owner)
+        return 0, None
+    manifest = Manifest.decode(found.data)
+    epoch, owner, key = manifest.epoch, manifest.owner, board_key(manifest.owner)
     first = await perform(objects, fetched(key))
     if first is None:
-        return None  # it went in good order
+        return epoch, None  # it went in good order
     sign = Sign.decode(first.data)
     if sign is not None and sign.is_surely_dead(socket.gethostname()):
-        return key
+        return epoch, key
     logger.warning("the bucket belongs to broker %s: waiting whether it is there", owner)
     for _ in range(round(DEAD_S / BEAT_S)):
         await asyncio.sleep(BEAT_S)
         now = await perform(objects, fetched(key))
         if now is None:
-            return None
+            return epoch, None
         if now.data != first.data:
             where = f" (host {sign.host}, process {sign.pid})" if sign is not None else ""
             raise BucketUnusable(
                 f"the bucket is in use by broker {owner}{where}: stop it first, or give this one "
                 "another prefix"
             )
-    return key
+    return epoch, key
 
 
 async def take_over(

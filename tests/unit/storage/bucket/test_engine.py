@@ -14,6 +14,8 @@ import pytest
 
 from milepost.errors import BucketUnusable, Fenced, PersistenceError, UnknownFormat
 from milepost.positions.ids import Position
+from milepost.storage.bucket import engine, start
+from milepost.storage.bucket.board import Sign
 from milepost.storage.bucket.engine import BucketEngine
 from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import (
@@ -34,6 +36,12 @@ from milepost.testing import ManualClock
 from milepost.testing.bucket import MemoryBucket
 
 NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _beats_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was taken over finds out by what a test has it do, however long the machine takes."""
+    monkeypatch.setattr(engine, "BEAT_S", 3600.0)
 
 
 class Broker:
@@ -320,11 +328,52 @@ def test_an_owner_that_was_taken_over_cannot_prove_its_claim(tmp_path: Path) -> 
     on_loop(tmp_path, test)
 
 
+def test_of_two_that_start_at_once_one_has_the_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has found it free. The one that was faster would have served on beside the other."""
+    monkeypatch.setattr(start, "DEAD_S", 0.05)
+    monkeypatch.setattr(start, "BEAT_S", 0.01)
+
+    async def test(bench: Bench) -> None:
+        for is_new in (True, False):
+            if not is_new:  # both wait whether its owner is there
+                sign = Sign("elsewhere", 1, 0)
+                bench.bucket.objects[f"board/{bench.manifest.owner}"] = sign.encode()
+            starts = await asyncio.gather(bench.broker(), bench.broker(), return_exceptions=True)
+            (broker,) = (one for one in starts if isinstance(one, Broker))
+            (refused,) = (one for one in starts if not isinstance(one, Broker))
+            assert isinstance(refused, BucketUnusable)
+            assert "another broker has taken the bucket just now: stop it first" in str(refused)
+            await broker.engine.prove_claim()
+
+    on_loop(tmp_path, test)
+
+
+def test_an_owner_that_was_taken_over_finds_out_without_anything_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine was taken for dead, and is not: it would tell what it knew last for ever."""
+    monkeypatch.setattr(engine, "BEAT_S", 0.02)
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await asyncio.sleep(0.1)  # sleep: it has said that it is there, and looked
+        assert first.fatal == []
+        await bench.broker()
+        while not first.fatal:
+            await asyncio.sleep(0.01)  # sleep: until it has looked
+        assert first.fatal == ["the bucket is lost: Fenced: another broker has claimed it"]
+
+    on_loop(tmp_path, test)
+
+
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_an_owner_that_was_suspended_serves_on_only_if_the_bucket_is_still_its_own(
-    tmp_path: Path, is_taken: bool
+    tmp_path: Path, is_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its sign on the board has no condition, so that the store takes it from the former owner too."""
+    monkeypatch.setattr(engine, "BEAT_S", 0.02)
 
     async def test(bench: Bench) -> None:
         first = await bench.broker()
@@ -332,8 +381,7 @@ def test_an_owner_that_was_suspended_serves_on_only_if_the_bucket_is_still_its_o
         first.engine.watch(on_lapse=lambda: lapsed.append(True))
         assert first.engine.may_serve
         if is_taken:
-            bench.bucket.objects.pop(f"board/{bench.manifest.owner}")
-            await bench.broker()
+            bench.bucket.objects["manifest"] = bench.manifest.claimed("other", "00").encode()
         first.engine.objects.last_write -= 60.0  # it was suspended for so long
         assert not first.engine.may_serve
         beats = len(bench.bucket.requests)
