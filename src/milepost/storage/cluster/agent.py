@@ -220,7 +220,7 @@ class Agent:
             raise ServiceNotReady(
                 f"broker {meant} is gone; broker {self._member.name} has its port"
             )
-        if not isinstance(shard, int):
+        if type(shard) is not int:
             raise ServiceNotReady(f"broker {self._member.name} does not understand {question}")
         stays = question.get("stays") is True
         answer = {"broker": self._member.name}
@@ -324,7 +324,7 @@ class Agent:
                     await hail.answered(reader, writer, self._secret, self._answer)
         except (OSError, EOFError, TimeoutError) as error:
             logger.debug("hailed without a word: %s", error)
-        except (ValueError, asyncio.LimitOverrunError, NotAuthenticated) as error:
+        except (ValueError, TypeError, asyncio.LimitOverrunError, NotAuthenticated) as error:
             logger.warning("a question to the agent was not answered: %s", error)
         finally:
             writer.close()

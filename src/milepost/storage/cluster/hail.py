@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from milepost.errors import CallCut, NotAuthenticated, ServiceNotReady
 from milepost.storage.cluster.link_tls import LinkTls
+from milepost.storage.documents import read_document
 
 NEWS: Final = b"!"
 QUESTION: Final = b"?"
@@ -56,10 +57,9 @@ async def answered(
     secret: bytes,
     answer: Callable[[Doc], Awaitable[Doc]],
 ) -> None:
-    """Hear the line of a question and answer it; `NotAuthenticated` if it does not know the secret."""
-    values = json.loads(await reader.readuntil(b"\n"))
-    if not isinstance(values, dict):
-        raise ValueError("a question is a JSON object")
+    """Hear the line of a question and answer it; `NotAuthenticated` if it does not know the secret,
+    `ValueError` or `TypeError` if it is none."""
+    values = read_document(await reader.readuntil(b"\n"))
     told = str(values.pop("secret", ""))
     if not hmac.compare_digest(told.encode(), secret.hex().encode()):
         raise NotAuthenticated("secret", "a question to the agent did not know the secret")

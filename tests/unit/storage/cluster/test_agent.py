@@ -188,7 +188,7 @@ def test_a_shard_that_is_not_fetched_is_given_back(
 
 
 def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
         port = one.member.notice.hail_port
@@ -197,12 +197,13 @@ def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
             (SECRET, {"fetch": 0}, "broker a has shard 0"),
             (SECRET, {"fetch": 7}, "there is no shard 7"),
             (SECRET, {"fetch": "1"}, "does not understand"),
+            (SECRET, {"fetch": True}, "does not understand"),
             (SECRET, {"fetch": 1, "to": "c"}, "broker c is gone; broker a has its port"),
             (SECRET, {}, "does not understand"),
         ):
             with pytest.raises(ServiceNotReady, match=told):
                 await hail.ask("127.0.0.1", port, secret, values)
-        for line in (b"?\n", b"?[]\n", b"?" + b"x" * 100_000 + b"\n"):
+        for line in (b"?\n", b"?[]\n", b"?" + b"[" * 60_000 + b"\n", b"?" + b"x" * 100_000 + b"\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(line)
             assert await reader.read() == b""
@@ -212,6 +213,8 @@ def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
         await until(lambda: one.orders[-1] == Fetch(1))
 
     run(tmp_path, play)
+    assert caplog.text.count("a question to the agent was not answered") == 5
+    assert "Traceback" not in caplog.text
 
 
 def test_a_notice_that_is_not_taken_renews_no_right(tmp_path: Path) -> None:
