@@ -160,6 +160,18 @@ async def test_bad_names_and_options(connect: Connect) -> None:
             Client(url)
     with pytest.raises(TypeError, match="nonsense"):
         Client("pulsar://x", nonsense=1)
+    for credentials in ("a.jwt", pulsar.AuthenticationToken("a.jwt")):
+        with pytest.raises(errors.InvalidInput, match=r"give one of Milepost's, as"):
+            Client("pulsar://x", credentials)
+
+
+async def test_why_nobody_answers_is_told_in_words() -> None:
+    with pytest.raises(errors.ConnectError, match="connection refused: nothing listens there"):
+        async with Client("pulsar://localhost:1", operation_timeout_seconds=0.3) as client:
+            await client.create_producer("t")
+    with pytest.raises(errors.ConnectError, match="there is no such host"):
+        async with Client("pulsar://no-host.invalid:1", operation_timeout_seconds=0.3) as client:
+            await client.create_producer("t")
 
 
 async def test_a_second_exclusive_consumer(connect: Connect, topic: str) -> None:

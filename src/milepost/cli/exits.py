@@ -130,6 +130,12 @@ def connect_step(said: str, flag: str) -> str:
         )
     if "wrong_version_number" in reason or "closed during the tls handshake" in reason:
         return f"that port may be one without TLS: look at {flag}"
+    if "no such host" in reason:
+        return f"look at the name in {flag}, or at the context"
+    if "speaks http here" in reason:
+        return f"that is an HTTP port: look at {flag}"
+    if "speaks tls here" in reason:
+        return f"that port wants TLS: look at {flag}"
     if "closed before an answer" in reason:
         return f"that port may want TLS, or be another one: look at {flag}"
     return f"start a broker with `milepost serve`, or name another with {flag} or --context"

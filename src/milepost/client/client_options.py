@@ -10,7 +10,7 @@ from milepost.client.connection.backoff import FIRST_S, MAX_S
 from milepost.client.connection.service_url import ServiceUrl
 from milepost.client.connection.tls import TlsOptions
 from milepost.client.loggers import ConsoleLogger, FileLogger
-from milepost.client.option_checks import check
+from milepost.client.option_checks import check, check_authentication
 from milepost.clock import Clock
 from milepost.errors import InvalidInput
 
@@ -53,6 +53,7 @@ class ClientOptions:
         check("connection_timeout_ms", self.connection_timeout_ms, 1)
         if self.operation_timeout_seconds <= 0:
             raise InvalidInput(f"operation_timeout_seconds {self.operation_timeout_seconds}")
+        check_authentication(self.authentication)
         ServiceUrl.parse(self.url)
 
     @property

@@ -1,9 +1,10 @@
-"""Checks what users give as options: numbers and schemas."""
+"""Checks what users give as options: numbers, schemas and credentials."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from milepost.client.connection.auth import Authentication
 from milepost.errors import InvalidInput
 
 
@@ -13,6 +14,18 @@ def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None
         raise InvalidInput(f"{what} is {value!r}, not a whole number")
     if not minimum <= value <= maximum:
         raise InvalidInput(f"{what} {value}; allowed are {minimum} to {maximum}")
+
+
+def check_authentication(authentication: Any) -> None:
+    """`InvalidInput` unless it is None or one of Milepost's own: a text, or one of the official package's,
+    would be noticed at the first connection only."""
+    if authentication is None or isinstance(authentication, Authentication):
+        return
+    kind = type(authentication)
+    raise InvalidInput(
+        f"authentication is a {kind.__module__}.{kind.__qualname__}; give one of Milepost's, as "
+        "milepost.AuthenticationToken(token)"
+    )
 
 
 def check_schema(schema: Any) -> None:

@@ -30,13 +30,23 @@ def taking(
     """The method is called with the arguments of a class, and is given the object made of them."""
 
     def decorate(method: Callable[[Self, Options], T]) -> Callable[Concatenate[Self, P], T]:
+        def made(*args: P.args, **kwargs: P.kwargs) -> Options:
+            try:
+                return kind(*args, **kwargs)
+            except (
+                TypeError
+            ) as error:  # the caller knows the method's name, and no class of options
+                class_name = f"{getattr(kind, '__name__', '')}.__init__()"
+                told = str(error).replace(class_name, f"{method.__qualname__}()")
+                raise TypeError(told).with_traceback(error.__traceback__) from None
+
         @wraps(method)
         def call(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return method(self, kind(*args, **kwargs))
+            return method(self, made(*args, **kwargs))
 
         @wraps(method)
         async def wait(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            return await cast("Awaitable[Any]", method(self, kind(*args, **kwargs)))
+            return await cast("Awaitable[Any]", method(self, made(*args, **kwargs)))
 
         # What was a coroutine function is one, also for who asks.
         taken = wait if inspect.iscoroutinefunction(method) else call

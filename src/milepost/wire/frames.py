@@ -39,6 +39,11 @@ MESSAGE_SIZE_MAX_DEFAULT: Final = 5 * 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 64 * 1024
 
 HEADER_SIZE: Final = 8
+
+# How an answer or a request in HTTP begins, and an alert or a handshake of TLS: each stands for a frame
+# that is larger than any that is allowed.
+_HTTP: Final = frozenset({b"HTTP", b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"PRI "})
+_TLS: Final = frozenset({b"\x15\x03", b"\x16\x03"})
 _header = struct.Struct(">II")
 _unpack_header = cast("Callable[[bytes, int], tuple[int, int]]", _header.unpack_from)
 pack_header = _header.pack
@@ -76,9 +81,24 @@ def _check_total(total: int, frame_max: int) -> None:
     if total < 4:
         raise ProtocolError(Reason.FRAME_SHORT, f"a frame of {total} bytes has no command")
     if total > frame_max:
+        other = _other_protocol(total.to_bytes(4, "big"))
         raise ProtocolError(
-            Reason.FRAME_TOO_LARGE, f"a frame of {total} bytes where {frame_max} are allowed"
+            Reason.FRAME_TOO_LARGE,
+            f"the peer speaks {other} here, which has a port of its own"
+            if other
+            else f"a frame of {total} bytes where {frame_max} are allowed",
         )
+
+
+def _other_protocol(beginning: bytes) -> str:
+    """The name of what begins with these four bytes, if a client took one port for another.
+
+    >>> _other_protocol(b"GET "), _other_protocol(bytes.fromhex("16030100"))
+    ('HTTP', 'TLS')
+    """
+    if beginning in _HTTP:
+        return "HTTP"
+    return "TLS" if beginning[:2] in _TLS else ""
 
 
 def command_frame(command: bytes) -> bytes:

@@ -81,3 +81,8 @@ def test_calls_arrive() -> None:
     assert outer.peek(b"y") == (b"y", None)
     assert loop.runs == 4
     assert not inspect.iscoroutinefunction(Outer.make)
+
+
+def test_a_missing_argument_is_told_of_the_method() -> None:
+    with pytest.raises(TypeError, match=r"^Inner\.make\(\) missing .* argument: 'topic'"):
+        Inner().make().send(None)  # type: ignore[call-arg]

@@ -107,3 +107,19 @@ class TestUnfinished:
         unfinished.keep(PING[:5], 0)
         unfinished.drop()
         assert unfinished.join(PING) == PING
+
+
+@pytest.mark.parametrize(
+    ("beginning", "other"),
+    [
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"POST /admin", "HTTP"),
+        (b"HTTP/1.1 400 Bad Request", "HTTP"),
+        (bytes.fromhex("16030100c8010000"), "TLS"),
+        (bytes.fromhex("15030300020246"), "TLS"),
+    ],
+)
+def test_another_protocol_is_called_by_its_name(beginning: bytes, other: str) -> None:
+    for data in (beginning[:4], beginning):
+        with pytest.raises(ProtocolError, match=f"the peer speaks {other} here"):
+            frame_bounds(data, 0, 64 * 1024 * 1024)

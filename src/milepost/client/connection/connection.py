@@ -282,7 +282,8 @@ class Connection(asyncio.Protocol):
                 if (producer := producers.get(event.producer_id)) is not None:
                     producer.receipt(event)
             elif isinstance(event, Fault):
-                log.warning("%s sent what is not the protocol: %s", self.url, event.error)
+                if self._handshake.done():  # else the caller that waits for it is told
+                    log.warning("%s sent what is not the protocol: %s", self.url, event.error)
                 self._end(ConnectError(f"{self.url} sent what is not the protocol: {event.error}"))
                 return
             else:

@@ -12,6 +12,9 @@ before the pool is closed, the client was forgotten, and its sockets are closed 
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
+import socket
 import warnings
 from typing import Final
 
@@ -28,6 +31,8 @@ Key = tuple[str, str | None]
 
 # A guard sleeps so long at a time; the loop's timer keeps it alive.
 GUARD_SLEEP_S: Final = 3600.0
+
+_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 
 # How long a TLS connection may take to say good-bye.
 GOOD_BYE_S: Final = 1.0
@@ -154,10 +159,21 @@ class ConnectionPool:
         except OSError as error:
             # A port without TLS hangs up without a word.
             silent = "the connection was closed" + (" during the TLS handshake" if context else "")
-            raise ConnectError(f"{shown}: {str(error) or silent}") from error
+            raise ConnectError(f"{shown}: {_why(error) or silent}") from error
         try:
             await made.handshake(self._connect_timeout_s, behind_proxy)
         except BaseException:
             made.close(at_once=True)
             raise
         return made
+
+
+def _why(error: OSError) -> str:
+    """Why no connection was made, in the admin client's words for it."""
+    if isinstance(error, socket.gaierror):
+        return "there is no such host"
+    # Of a host with several addresses asyncio says what each of them said.
+    numbers = {error.errno} if error.errno else {int(n) for n in _ERRNO.findall(str(error))}
+    if numbers == {errno.ECONNREFUSED}:
+        return "connection refused: nothing listens there"
+    return str(error)

@@ -39,15 +39,23 @@ class Target(NamedTuple):
         """From a user's arguments; `InvalidInput` unless exactly one says where."""
         given = [value for value in (message_id, timestamp, index) if value is not None]
         if len(given) != 1:
-            raise InvalidInput("a seek goes to a message id, a timestamp or an index: give one")
+            raise InvalidInput(
+                f"{len(given)} positions are given, of a message id, a timestamp and an index: give one, "
+                "as MessageId.earliest"
+            )
         if isinstance(message_id, MessageId):
             return Target(start=Start(message_id, inclusive))
         if index is not None:
             return Target(index=_number("index", index))
+        if timestamp is not None:
+            return Target(timestamp=_number("timestamp", timestamp))
+        if not isinstance(message_id, int):
+            raise InvalidInput(
+                f"a position is a MessageId, as MessageId.earliest, or a time in milliseconds, "
+                f"not {message_id!r}"
+            )
         # The official client takes a number for a time.
-        return Target(
-            timestamp=_number("timestamp", message_id if timestamp is None else timestamp)
-        )
+        return Target(timestamp=_number("timestamp", message_id))
 
     @property
     def filter(self) -> Start | None:

@@ -76,6 +76,12 @@ def test_anything_else_is_refused(given: Any) -> None:
         Target.of(given.pop("message_id"), **given, inclusive=False)
 
 
+@pytest.mark.parametrize("given", [None, "earliest"])
+def test_a_refusal_shows_what_would_do(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"as MessageId\.earliest"):
+        Target.of(given, inclusive=False)
+
+
 @pytest.mark.parametrize(
     ("target", "text"),
     [
