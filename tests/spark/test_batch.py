@@ -12,6 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.pandas.types import to_arrow_schema
 
+import milepost
+from milepost.admin import Admin
 from milepost.spark.values.columns import COLUMNS, USUAL, arrow_schema
 
 Reading = Callable[..., DataFrameReader]
@@ -74,6 +76,30 @@ def test_ranges_are_half_open(reading: Reading, publisher: Any, topic: str) -> N
     later = f"timestamp:{int(row.publish_time.timestamp() * 1000) + 3_600_000}"
     assert values(reading(startingIndex=later).load()) == []
     assert values(reading(startingIndex="timestamp:0").load()) == expected
+
+
+def test_a_range_begins_where_a_subscription_stands(
+    reading: Reading, publisher: Any, broker: Any, topic: str
+) -> None:
+    publisher.batches(30, of=10)
+    with milepost.Client(broker.url) as client:
+        billing = client.subscribe(
+            topic, "billing", initial_position=milepost.InitialPosition.Earliest
+        )
+        billing.acknowledge_cumulative(index=11)  # a part of the second batch
+    assert values(reading(startingIndex="subscription:billing").load()) == publisher.values[10:]
+    assert values(reading(endingIndex="subscription:billing").load()) == publisher.values[:10]
+
+
+@pytest.mark.parametrize("option", ["startingIndex", "endingIndex"])
+def test_a_subscription_that_is_not_there_is_refused_and_not_made(
+    reading: Reading, publisher: Any, broker: Any, topic: str, option: str
+) -> None:
+    publisher.singles(3)
+    with pytest.raises(PySparkException, match=r"subscription bilings of .* does not exist"):
+        reading(**{option: "subscription:bilings"}).load().collect()
+    with Admin(broker.http_url) as admin:
+        assert "bilings" not in admin.get_subscriptions(topic)
 
 
 def test_columns_are_chosen_by_option_or_by_schema(reading: Reading, publisher: Any) -> None:

@@ -20,6 +20,8 @@ EVERY_CHUNK: Final = "milepost.every-chunk"
 # (`CommandMessage.stored_entries`, docs/format.md), so that neither side does anything for each of them but
 # what the consumer does. A broker whose entries have another format must ignore it.
 STORED_ENTRIES: Final = "milepost.stored-entries"
+# Of a consumer. Refuse it where its durable subscription does not exist, and make none.
+EXISTING_SUBSCRIPTION: Final = "milepost.existing-subscription"
 # Of a producer. Refuse it where the topic does not deduplicate, before it can send anything.
 NEEDS_DEDUPLICATION: Final = "milepost.needs-deduplication"
 

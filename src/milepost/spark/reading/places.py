@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from milepost.errors import NotFound, ServiceNotReady, TopicNotFound
+from milepost.errors import NotFound, ServiceNotReady, SubscriptionNotFound, TopicNotFound
 from milepost.positions.ids import EARLIEST, MessageId, signed64
 from milepost.spark.options import Bound, admin_of
 from milepost.spark.reading.entries import RawEntry, last_index, read_entry
 from milepost.spark.reading.link import Link, Reading, earliest
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.extensions import EXISTING_SUBSCRIPTION, extension
 from milepost.wire.metadata import message_count
 
 
@@ -174,7 +175,8 @@ class Places:
         return _span(found)[0]
 
     def _subscription_index(self, name: str) -> int:
-        """Behind what a durable subscription has acked without a gap."""
+        """Behind what a durable subscription has acked without a gap; `NotFound` if there is none."""
+        self._check_subscription(name)
         consumer_id = self._link.next_id()
         command = pb.CommandSubscribe(
             topic=self._topic,
@@ -183,6 +185,7 @@ class Places:
             consumer_id=consumer_id,
             consumer_name="spark-look",
             force_topic_creation=False,
+            metadata=[extension(EXISTING_SUBSCRIPTION)],
         )
         self._link.ask(command)
         try:
@@ -199,6 +202,15 @@ class Places:
         first, end = _span(entry)
         is_acked = (entry.ledger_id, entry.entry_id) == (acked.ledgerId, acked.entryId)
         return end if is_acked else first
+
+    def _check_subscription(self, name: str) -> None:
+        """Ask Apache Pulsar whether it exists: it would make one, which stands at the end and holds back
+        retention for good. Milepost is asked by the consumer's property."""
+        if self._link.finds_indexes or self._link.endpoint.admin_url is None:
+            return
+        with admin_of(self._link.endpoint) as admin:
+            if name not in admin.get_subscriptions(self._topic):
+                raise SubscriptionNotFound(f"subscription {name} of {self._topic} does not exist")
 
     def _entry_at(self, start: pb.MessageIdData | None) -> RawEntry | None:
         """The first entry from an id on; None if there is none now."""

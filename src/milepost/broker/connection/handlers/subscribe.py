@@ -37,7 +37,7 @@ from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import Kind
-from milepost.wire.extensions import EVERY_CHUNK, STORED_ENTRIES, asks
+from milepost.wire.extensions import EVERY_CHUNK, EXISTING_SUBSCRIPTION, STORED_ENTRIES, asks
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
@@ -58,7 +58,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     subscription, or another type while consumers are connected, is `ConsumerBusy`. A reader with
     `milepost.every-chunk` in its metadata is sent every chunk where it lies, whole message or not. One
     with `milepost.stored-entries`, of an Exclusive or Failover subscription, gets consecutive entries in
-    one frame, as the log has them (`stored_entries` of MESSAGE says how many). A
+    one frame, as the log has them (`stored_entries` of MESSAGE says how many). With
+    `milepost.existing-subscription` a durable subscription that does not exist is `SubscriptionNotFound`. A
     `schema` must be able to read what the topic has; a topic that was never used takes it for its own.
     `read_compacted` shows an Exclusive or Failover subscription the last message of each key, up to
     where compaction has come.
@@ -204,7 +205,7 @@ async def _plain(
         if asks(command, EVERY_CHUNK):
             reader.gate = OpenGate(reader.cursor)
         return reader
-    if not topic.policies.auto_subscriptions:
+    if not topic.policies.auto_subscriptions or asks(command, EXISTING_SUBSCRIPTION):
         raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
     properties = {item.key: item.value for item in command.subscription_properties}
     try:

@@ -29,6 +29,7 @@ from stage.talk import (
 from milepost.broker.broker import READER_ORPHAN_S
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.extensions import EXISTING_SUBSCRIPTION, extension
 
 MakeStage = Callable[..., Stage]
 EARLIEST, LATEST = pb.CommandSubscribe.Earliest, pb.CommandSubscribe.Latest
@@ -326,6 +327,14 @@ def test_subscriptions_are_made_only_where_they_may_be(make_stage: MakeStage) ->
     client = stage.client()
     assert error_of(subscribe(stage, client)) == "SubscriptionNotFound"
     assert error_of(subscribe(stage, client, durable=False)) == ""
+
+
+def test_a_client_may_ask_that_none_is_made(stage: Stage, client: Any) -> None:
+    wish = {"metadata": [extension(EXISTING_SUBSCRIPTION)]}
+    assert error_of(subscribe(stage, client, **wish)) == "SubscriptionNotFound"
+    assert error_of(subscribe(stage, client, consumer_id=1)) == ""
+    request(stage, client, pb.CommandCloseConsumer(consumer_id=1, request_id=0))
+    assert error_of(subscribe(stage, client, consumer_id=2, **wish)) == ""
 
 
 # -- what it says of itself ----------------------------------------------------------------------------
