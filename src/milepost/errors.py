@@ -70,7 +70,8 @@
     │   └── UnknownFormat       written by a newer version: refused, untouched
     ├── DataDirectoryLocked     another process owns the data directory
     ├── WrongDataDirectory      a data directory of another kind: of shards, or of one process
-    ├── BucketUnusable          the bucket is not there, not permitted, or of another cluster
+    ├── BucketUnusable          the bucket is not there, not permitted, or in use
+    │   └── WrongBucket         … or of another cluster, or of another kind of start
     ├── ClientError             a client gave up, or was asked for what it cannot do
     │   ├── Timeout             no answer within the time given; it may still have happened
     │   ├── ConnectError        the connection failed or was lost
@@ -471,6 +472,10 @@ class WrongDataDirectory(MilepostError):
 
 class BucketUnusable(MilepostError):
     """A bucket that a broker cannot keep its data in. The message says why, and what to do."""
+
+
+class WrongBucket(BucketUnusable):
+    """A bucket with data of another kind of start, or of another cluster: no later start changes that."""
 
 
 class ClientError(MilepostError):

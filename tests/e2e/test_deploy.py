@@ -136,7 +136,7 @@ def test_the_unit_starts_what_there_is(tmp_path: Path) -> None:
     )
     assert helped.returncode == 0
     final = {int(code) for code in unit()["RestartPreventExitStatus"].split()}
-    assert final == {Exit.USAGE, Exit.CONFLICT, Exit.DATA}
+    assert final == {Exit.USAGE, Exit.NOT_FOUND, Exit.CONFLICT, Exit.DATA}
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

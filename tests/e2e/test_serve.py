@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -180,7 +181,18 @@ def test_a_file_that_is_missing_is_not_found(data: Path) -> None:
 def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory", "utf-8")
     done = milepost("serve", "--data", str(tmp_path / "file"), "--port", "0", "--http-port", "0")
-    assert (done.returncode, the_line(done)) == (STORAGE, f"{tmp_path / 'file'}: File exists")
+    assert done.returncode == CONFLICT
+    assert the_line(done) == (
+        f"data directory {tmp_path / 'file'}: it, or a part of its path, is a file; choose another --data"
+    )
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("nothing can be made in /proc")
+    done = milepost("serve", "--data", "/proc/milepost", "--port", "0", "--http-port", "0")
+    assert done.returncode == STORAGE
+    assert the_line(done).startswith("data directory /proc/milepost cannot be made: ")
 
 
 def test_data_of_a_newer_format_is_refused_and_not_touched(serving: Serving, data: Path) -> None:

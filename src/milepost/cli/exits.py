@@ -62,6 +62,7 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
         Exit.DATA,
         "nothing was removed: keep the files, restore from a copy, and report it",
     ),
+    (errors.WrongBucket, Exit.CONFLICT, ""),
     (errors.BucketUnusable, Exit.STORAGE, ""),
     (errors.Fenced, Exit.STORAGE, ""),
     (errors.DiskFull, Exit.STORAGE, "free some space and start again"),

@@ -34,7 +34,7 @@ from milepost.storage.ledgers.ledger import Ledger, ReadPlan
 from milepost.storage.ledgers.log import Log
 from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
-from milepost.storage.lock import DirectoryLock
+from milepost.storage.lock import DirectoryLock, make_directory
 from milepost.storage.store import Store
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ CHECKPOINT_RETRY_S = 5.0
 
 def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, DirectoryLock]:
     """Lock a data directory, made if need be, and recover what is in it. Blocks."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(root)
     lock = DirectoryLock(root)
     try:
         catalog = SqliteCatalog(root / CATALOG_FILE)

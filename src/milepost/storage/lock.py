@@ -1,4 +1,4 @@
-"""The lock of a data directory: one process at a time."""
+"""The lock of a data directory, which is made if need be: one process at a time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import fcntl
 import os
 from pathlib import Path
 
-from milepost.errors import DataDirectoryLocked
+from milepost.errors import DataDirectoryLocked, PersistenceError, WrongDataDirectory
 
 FILE = "lock"
+
+
+def make_directory(root: Path) -> None:
+    """Make a data directory, which no other user may read, unless it is there."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise WrongDataDirectory(
+            f"data directory {root}: it, or a part of its path, is a file; choose another --data"
+        ) from None
+    except OSError as error:
+        raise PersistenceError(
+            f"data directory {root} cannot be made: {error.strerror}; choose another --data"
+        ) from None
 
 
 class DirectoryLock:

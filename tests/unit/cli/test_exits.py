@@ -30,6 +30,7 @@ README = Path(__file__).parents[3] / "README.md"
             "wrote it, or a newer one",
             Exit.DATA,
         ),
+        (errors.WrongBucket("the bucket has 8 shards"), "the bucket has 8 shards", Exit.CONFLICT),
         (errors.DiskFull("x"), "x; free some space and start again", Exit.STORAGE),
         (PermissionError(13, "Permission denied", "d"), "d: Permission denied", Exit.STORAGE),
         (OSError(5, "Input/output error"), "Input/output error", Exit.STORAGE),

@@ -22,6 +22,7 @@ from milepost.broker.auth.files import (
     WatchedFile,
     is_open_to_others,
     path_of,
+    read_file,
     read_reference,
 )
 from milepost.broker.auth.grant_book import GrantBook
@@ -265,6 +266,12 @@ class Security:
         if settings.tls_require_client_certificate and not settings.tls_trust_certs_file:
             raise InvalidSetting("tls_require_client_certificate needs tls_trust_certs_file")
         trusted = settings.tls_trust_certs_file
+        for name in ("tls_certificate_file", "tls_key_file", "tls_trust_certs_file"):
+            if value := getattr(settings, name):
+                try:
+                    read_file(Path(value))
+                except InvalidInput as error:
+                    raise InvalidSetting(f"{name}: {error}") from None
         files = TlsFiles(
             Path(settings.tls_certificate_file),
             Path(settings.tls_key_file),

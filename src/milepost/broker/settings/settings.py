@@ -406,7 +406,7 @@ class Settings(SecuritySettings, PolicySettings):
         high=100_000_000,
     )
 
-    # Storage.
+    # Several processes, several brokers, a bucket.
     workers: str = text(
         ONE_WORKER,
         "Processes that serve as one broker, each with a share of the topics: a number, or `auto` for one a "
@@ -481,6 +481,7 @@ class Settings(SecuritySettings, PolicySettings):
         low=64 * MIB,
         high=1024 * GIB,
     )
+    # Storage.
     journal_size_max: int = size(
         64 * MIB,
         "A checkpoint is due when the journal has grown by this much.",
@@ -682,7 +683,8 @@ GROUPS = {
     "max_message_size": "Publishing",
     "allow_auto_topic_creation": "Topics and subscriptions",
     "schema_compatibility_strategy": "Schemas",
-    "max_unacked_messages_per_consumer": "Dispatch",
+    "broadcast_member_expiry_s": "Dispatch",
+    "workers": "Several processes, several brokers, a bucket",
     "journal_size_max": "Storage",
     "default_retention_minutes": "Defaults of policies",
     "authentication": "Security: who is let in",

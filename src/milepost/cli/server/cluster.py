@@ -71,6 +71,7 @@ from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
+from milepost.storage.lock import make_directory
 
 if TYPE_CHECKING:
     from milepost.storage.bucket.objects import Objects
@@ -106,7 +107,7 @@ def serve_cluster(settings: Settings, *, ready_file: Path | None = None) -> int:
     """Be one broker of a cluster until a signal ends it; the exit code. In a forked process it returns too,
     when that has ended."""
     data = settings.data
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(data)
     lock = locked(data, settings.shutdown_timeout_s + GRACE_S)
     try:
         if (data / CATALOG_FILE).exists() or shards.count_of(data) is not None:

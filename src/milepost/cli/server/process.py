@@ -24,16 +24,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from milepost import __version__
-from milepost.broker.settings.settings import Settings
+from milepost.broker.settings.settings import EVERYWHERE, Settings
 from milepost.broker.workers import hand_over
 from milepost.broker.workers.hand_over import LINGER_S, Fetched, HandOver
 from milepost.cli.exits import CommandFailed, Exit
@@ -448,8 +449,34 @@ def _announce(
         f"{settings.bucket or settings.data}, "
         f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
     )
+    announce_more(
+        settings,
+        http_url,
+        {
+            "clients": max(running.broker.rocketmq_port, running.broker.rocketmq_tls_port),
+            "mqadmin": max(
+                running.broker.rocketmq_namesrv_port, running.broker.rocketmq_namesrv_tls_port
+            ),
+        },
+    )
+
+
+def announce_more(
+    settings: Settings, http_url: str, rocketmq_ports: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Say what else is there, and what keeps clients on other machines out."""
     if http_url:
         click.echo(f"Console: {http_url}/console/")
+    host = settings.advertised_host
+    shown = [f"{host}:{port} for {who}" for who, port in rocketmq_ports.items() if port >= 0]
+    if shown:
+        click.echo(f"RocketMQ: {', '.join(shown)}")
+    is_named = settings.advertised_address or settings.advertised_listeners
+    if settings.host in EVERYWHERE and not is_named:
+        click.echo(
+            f"Lookups name {host}: for clients on other machines give --set advertised_address=NAME, "
+            "the name by which they reach this one"
+        )
 
 
 def write_ready_file(file: Path, ready: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags; the command takes them as keywords and hands them to `load_settings`."""
     options = [
         *(
-            click.option(f"--{name.replace('_', '-')}", name, metavar=metavar, help=TABLE[name].doc)
+            click.option(f"--{name.replace('_', '-')}", name, metavar=metavar, help=_help(name))
             for name, metavar in FLAGS.items()
         ),
         click.option("--config", "toml", type=_FILE, metavar="FILE", help="Settings in TOML."),
@@ -60,6 +60,13 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _help(name: str) -> str:
+    """A setting's sentence, and its default if that is anything."""
+    setting = TABLE[name]
+    default = setting.show(setting.default)
+    return f"{setting.doc}  [default: {default}]" if default else setting.doc
 
 
 def load_settings(

@@ -41,6 +41,7 @@ from milepost.cli.server.hangs import BEAT_S, HangWatch, Pulse, SharedBeats, end
 from milepost.cli.server.process import (
     STOP_SIGNALS,
     Post,
+    announce_more,
     listening,
     rewrite_ready_file,
     run,
@@ -51,7 +52,7 @@ from milepost.errors import DataDirectoryLocked
 from milepost.storage import registry, shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.cluster.document import SECRET_SIZE
-from milepost.storage.lock import DirectoryLock, is_owner_gone
+from milepost.storage.lock import DirectoryLock, is_owner_gone, make_directory
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ def supervise(settings: Settings, count: int, *, ready_file: Path | None = None)
     """Run so many workers until a signal ends them; the exit code. In a worker it returns too, when that
     has ended."""
     data = settings.data
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(data)
     # Held by every worker as well: the directory is free when the last of them has ended.
     lock = locked(data, settings.shutdown_timeout_s + GRACE_S)
     try:
@@ -460,8 +461,7 @@ class Supervisor:
             f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
             f"{len(self._workers)} workers, recovered {entries} entries in {took_ms:.0f} ms"
         )
-        if http_url:
-            click.echo(f"Console: {http_url}/console/")
+        announce_more(self._settings, http_url)
 
     # -- a process ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from milepost.errors import BucketUnusable, CorruptData, Fenced
+from milepost.errors import CorruptData, Fenced, WrongBucket
 from milepost.storage.bucket.manifest import KEY, Manifest, Place, first_manifest
 from milepost.storage.bucket.objects import Pause, Steps, created, fetched, replaced
 from milepost.storage.files import Buffer
@@ -125,7 +125,7 @@ def claimed(
         else:
             before = Manifest.decode(found.data)
             if before.cluster != cluster:
-                raise BucketUnusable(
+                raise WrongBucket(
                     f"the bucket belongs to cluster {before.cluster!r}, and this broker is of "
                     f"{cluster!r}: give each cluster a prefix of its own"
                 )

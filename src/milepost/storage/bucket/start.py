@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from milepost.clock import Clock
-from milepost.errors import BucketUnusable, CorruptData, Fenced
+from milepost.errors import BucketUnusable, CorruptData, Fenced, WrongBucket, WrongDataDirectory
 from milepost.storage.bucket import chain
 from milepost.storage.bucket.board import BEAT_S, DEAD_S, Sign, board_key
 from milepost.storage.bucket.cache import SIZE_DEFAULT, CacheFiles
@@ -58,7 +58,7 @@ from milepost.storage.journal.journal import file_name
 from milepost.storage.journal.records import CATALOG, scan, seed_of
 from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledgers.ledger import ledger_path, mileposts_path
-from milepost.storage.lock import DirectoryLock
+from milepost.storage.lock import DirectoryLock, make_directory
 from milepost.storage.recovery import Recovered
 from milepost.storage.store import Store
 
@@ -110,11 +110,11 @@ async def open_bucket(
 ) -> BucketEngine:
     """Take a bucket over and recover what is in it; with a `seat` it is the part of one shard."""
     if (data / CATALOG_FILE).exists():
-        raise BucketUnusable(
+        raise WrongDataDirectory(
             f"data directory {data} holds the data of a broker without a bucket; give this one "
             "another --data, which needs nothing in it"
         )
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(data)
     lock = DirectoryLock(data)
     watched = WatchedObjects(objects)
     try:
@@ -168,7 +168,7 @@ async def _take_alone(
     these requests are not watched."""
     await first_contact(unwatched, url)
     if await perform(objects, fetched(CLUSTER)) is not None:
-        raise BucketUnusable(
+        raise WrongBucket(
             f"{url} is served by a cluster of brokers: start with --shards auto, or give this one "
             "another prefix"
         )

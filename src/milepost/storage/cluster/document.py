@@ -10,7 +10,7 @@ import json
 import re
 from typing import Final, NamedTuple
 
-from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.errors import BucketUnusable, UnknownFormat, WrongBucket
 from milepost.storage.bucket.manifest import CLUSTER, SHARDS_MAX
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Steps, created, fetched
@@ -74,7 +74,7 @@ def found(name: str, shards: int | None) -> Steps[ClusterDocument | None]:
         check(document, name, shards)
         return document
     if (yield from fetched(MANIFEST)) is not None:
-        raise BucketUnusable(
+        raise WrongBucket(
             "the bucket holds the data of one broker: start without --shards, or give the "
             "brokers another prefix"
         )
@@ -99,12 +99,12 @@ def joined(name: str, shards: int | None, first_shards: int, secret: str) -> Ste
 def check(document: ClusterDocument, name: str, shards: int | None) -> None:
     """`BucketUnusable` for another cluster, or another number of shards."""
     if document.name != name:
-        raise BucketUnusable(
+        raise WrongBucket(
             f"the bucket belongs to cluster {document.name!r}, and this broker is of {name!r}: "
             "give each cluster a prefix of its own"
         )
     if shards is not None and document.shards != shards:
-        raise BucketUnusable(
+        raise WrongBucket(
             f"the bucket has {document.shards} shards, not {shards}: start with --shards "
             f"{document.shards}, or --shards auto"
         )

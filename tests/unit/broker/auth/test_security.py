@@ -79,6 +79,10 @@ def test_everything_is_off_at_first() -> None:
             "anonymous_role root is a superuser",
         ),
         ({"tls_port": 0}, "TLS needs tls_certificate_file"),
+        (
+            {"tls_port": 0, "tls_certificate_file": "/no/such", "tls_key_file": "/no/such"},
+            "tls_certificate_file: /no/such: cannot be read: there is no such file",
+        ),
     ],
 )
 def test_weak_set_ups_do_not_start(settings: dict[str, Any], why: str) -> None:

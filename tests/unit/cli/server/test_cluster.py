@@ -62,7 +62,7 @@ def test_a_bucket_of_another_kind_is_refused(
     bucket.mkdir()
     (bucket / key).write_bytes(data)
     code, line = serve(tmp_path, *options)
-    assert code == Exit.STORAGE
+    assert code == Exit.CONFLICT
     assert says in line
     assert line.startswith("milepost: ")
 
@@ -190,7 +190,7 @@ def test_a_start_that_is_refused_has_not_loaded_what_serves_clients(
     bucket.mkdir()
     (bucket / "cluster").write_bytes(DOCUMENT)
     code, _, said = ended(tmp_path, "--shards", "4")
-    assert code == Exit.STORAGE
+    assert code == Exit.CONFLICT
     assert "milepost.storage.cluster.hail" in said
     assert "milepost.rest.app" not in said
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.server.process import Stop, _drain, listening, tell_manager
+from milepost.cli.server.process import Stop, _drain, announce_more, listening, tell_manager
 
 
 def start(error: Exception | None, name: str = "port") -> str:
@@ -173,3 +174,29 @@ def test_nobody_to_tell_is_no_failure(
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     tell_manager("READY=1")
     assert "not told READY=1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(), []),
+        (Settings(host="0.0.0.0"), ["Lookups name localhost: for clients on other machines"]),
+        (Settings(host="::"), ["Lookups name localhost: for clients on other machines"]),
+        (Settings(host="0.0.0.0", advertised_address="broker-1"), []),
+        (Settings(host="0.0.0.0", advertised_listeners="internal:pulsar://b:6650"), []),
+    ],
+)
+def test_a_broker_that_is_open_to_all_says_which_name_it_tells(
+    settings: Settings, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    announce_more(settings, "")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[: len(start)] for line, start in zip(lines, said, strict=True)] == said
+
+
+def test_ports_of_rocketmq_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    announce_more(Settings(), "http://b:8080", {"clients": 8081, "mqadmin": -1})
+    assert capsys.readouterr().out.splitlines() == [
+        "Console: http://b:8080/console/",
+        "RocketMQ: 127.0.0.1:8081 for clients",
+    ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from milepost.broker.settings.settings import TABLE, Settings
+from milepost.cli.server.serve import serve
 from milepost.cli.server.settings_options import FLAGS, load_settings
 from milepost.errors import InvalidSetting
 
@@ -30,3 +32,11 @@ def test_flags_and_assignments_become_settings(monkeypatch: pytest.MonkeyPatch) 
 def test_a_flag_is_named_as_it_is_written() -> None:
     with pytest.raises(InvalidSetting, match=r"^--http-port: http_port = 'x': "):
         load_settings(http_port="x")
+
+
+def test_help_tells_defaults() -> None:
+    lines = CliRunner().invoke(serve, ["--help"]).output.split()
+    told = " ".join(lines)
+    for default in ("data", "127.0.0.1", "6650", "8080", "-1", "1"):
+        assert f"[default: {default}]" in told
+    assert "[default: ]" not in told

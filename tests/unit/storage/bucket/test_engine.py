@@ -12,7 +12,14 @@ from random import Random
 
 import pytest
 
-from milepost.errors import BucketUnusable, Fenced, PersistenceError, UnknownFormat
+from milepost.errors import (
+    BucketUnusable,
+    Fenced,
+    PersistenceError,
+    UnknownFormat,
+    WrongBucket,
+    WrongDataDirectory,
+)
 from milepost.positions.ids import Position
 from milepost.storage.bucket import engine, start
 from milepost.storage.bucket.board import Sign
@@ -546,7 +553,7 @@ class TestBadBuckets:
         async def test(bench: Bench) -> None:
             await (await bench.broker()).kill()
             before = bench.manifest
-            with pytest.raises(BucketUnusable, match="belongs to cluster 'test'"):
+            with pytest.raises(WrongBucket, match="belongs to cluster 'test'"):
                 await bench.broker("other")
             assert bench.manifest == before
 
@@ -575,7 +582,9 @@ class TestBadBuckets:
         async def test(bench: Bench) -> None:
             (tmp_path / "broker1").mkdir()
             (tmp_path / "broker1" / "catalog.sqlite").write_bytes(b"precious")
-            with pytest.raises(BucketUnusable, match="holds the data of a broker without a bucket"):
+            with pytest.raises(
+                WrongDataDirectory, match="holds the data of a broker without a bucket"
+            ):
                 await bench.broker()
             assert (tmp_path / "broker1" / "catalog.sqlite").read_bytes() == b"precious"
 

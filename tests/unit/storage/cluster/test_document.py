@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.errors import BucketUnusable, UnknownFormat, WrongBucket
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.bucket.objects import Scan, perform
 from milepost.storage.cluster.document import SECRET_SIZE, ClusterDocument, joined
@@ -32,14 +32,14 @@ def test_the_first_broker_decides_and_the_others_find_it() -> None:
 def test_another_cluster_or_number_is_refused(name: str, shards: int | None, says: str) -> None:
     bucket = MemoryBucket()
     asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
-    with pytest.raises(BucketUnusable, match=says):
+    with pytest.raises(WrongBucket, match=says):
         asyncio.run(perform(bucket, joined(name, shards, 8, OTHER)))
 
 
 def test_a_bucket_of_one_broker_is_refused() -> None:
     bucket = MemoryBucket()
     bucket.objects["manifest"] = first_manifest("c", "b", "00").encode()
-    with pytest.raises(BucketUnusable, match="start without --shards"):
+    with pytest.raises(WrongBucket, match="start without --shards"):
         asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
     assert "cluster" not in bucket.objects
 
