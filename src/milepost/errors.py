@@ -206,7 +206,7 @@ class SubscriptionNotFound(NotFound):
 
 
 class SchemaNotFound(NotFound):
-    """The topic has no schema, or not that version."""
+    """The topic has no schema, or no such version of it."""
 
     wire_code = 11  # TopicNotFound: clients take it for "no schema"
 

@@ -302,7 +302,7 @@ def test_a_reset_to_an_offset_moves_one_queue_and_nothing_when_it_is_out_of_rang
     ask = "resetOffsetByTime -g GROUP -t TOPIC -s -1 -b ADDRESS -q 1 -o {}"
     assert "reset consumer offset to 2" in milepost.ask(ask.format(2))
     assert done() == [0, 2]
-    assert "a reset to index 99" in milepost.ask(ask.format(99))
+    assert "there is no index 99" in milepost.ask(ask.format(99))
     assert done() == [0, 2]
 
 

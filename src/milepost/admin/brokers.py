@@ -9,8 +9,9 @@ _BROKERS = "admin/v2/brokers"
 PRODUCT_HEADER = "x-milepost-version"
 
 
-def list_brokers(cluster: str) -> Script[list[str]]:
-    return (yield get(path(_BROKERS, cluster))).strings()
+def list_brokers(cluster: str = "") -> Script[list[str]]:
+    """Those of a cluster; of the one that is asked if none is named."""
+    return (yield get(path(_BROKERS, cluster) if cluster else path(_BROKERS))).strings()
 
 
 def check_health() -> Script[str]:

@@ -14,6 +14,7 @@ nothing (`kept_settings.py`).
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -146,7 +147,13 @@ def live_setting(key: str) -> tuple[Setting, Alias | None]:
                 return setting, alias
         if setting.live and setting.name == key:
             return setting, None
-    raise PreconditionFailed(f"{key[:80]!a} is not a setting that can change while the broker runs")
+    near = difflib.get_close_matches(key[:80], live_keys(), n=1)
+    hint = (
+        f"did you mean {near[0]}?" if near else "`milepost brokers list-dynamic-config` lists them"
+    )
+    raise PreconditionFailed(
+        f"{key[:80]!a} is not a setting that can change while the broker runs; {hint}"
+    )
 
 
 def runtime(settings: Settings) -> dict[str, str]:

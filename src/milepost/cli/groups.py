@@ -16,6 +16,9 @@ from typing import Any, NamedTuple, Protocol
 
 import click
 
+# More characters than any sentence has.
+WHOLE = 10_000
+
 
 class Row(Protocol):
     """A command in the table of its group."""
@@ -75,6 +78,17 @@ class Group(click.Group):
                 f"there is no command {name!a}" + (f"; did you mean {near[0]}?" if near else "")
             )
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first sentence of each command, whole: click cuts it where the line ends."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, one.get_short_help_str(limit=WHOLE))
+            for name, one in found
+            if one is not None and not one.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class LazyGroup(Group):

@@ -153,7 +153,7 @@ def _run(args: list[str]) -> int:
         error.show()
         return Exit.USAGE
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "milepost"
+        where = error.ctx.command_path if error.ctx else _command_path(args)
         message = " ".join(error.format_message().split()).rstrip(".")
         return _fail(one_line(f"{message} (see `{where} --help`)"), Exit.USAGE)
     except click.ClickException as error:
@@ -171,6 +171,21 @@ def _run(args: list[str]) -> int:
             traceback.print_exc()
         return _fail(*explain(error))
     return result if isinstance(result, int) else Exit.OK
+
+
+def _command_path(words: list[str]) -> str:
+    """The command of a line; click does not say it of an option whose value is missing.
+
+    >>> _command_path(["-o", "json", "topics", "stats", "orders", "--topic"])
+    'milepost topics stats'
+    """
+    context = click.Context(milepost, info_name="milepost")
+    for word in words:
+        if isinstance(context.command, click.Group):
+            found = None if word.startswith("-") else context.command.get_command(context, word)
+            if found is not None:
+                context = click.Context(found, info_name=word, parent=context)
+    return context.command_path
 
 
 def _fail(message: str, code: Exit) -> int:

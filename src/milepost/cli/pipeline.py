@@ -25,6 +25,7 @@ from milepost.cli.bars import bar
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.groups import Group
 from milepost.cli.messages.peek import partitions_of
 from milepost.cli.output import note, show_rows
 from milepost.cli.quantities import DURATION, Number
@@ -42,7 +43,7 @@ master_option = click.option(
     "--master", default="local[*]", show_default=True, help="A Spark master."
 )
 
-pipeline = click.Group(
+pipeline = Group(
     "pipeline", help="Topics into lakes and back, by Spark: exactly once, and verified."
 )
 

@@ -31,7 +31,10 @@ _ONE_CLUSTER: Final = "there is one cluster, which this broker is"
 _ONE_BROKER: Final = "there is one broker, so nothing is shared out among brokers"
 _NO_BOOKIES: Final = "there are no bookies: this broker stores what it has"
 _NO_TXN_LEDGER: Final = "transactions have no ledgers of their own: the journal has their facts"
-_ONE_COORDINATOR: Final = "each shard has one transaction coordinator, and one alone is number 0"
+_ONE_COORDINATOR: Final = (
+    "the number of transaction coordinators is that of the shards (serve --workers, --shards), one "
+    "without them"
+)
 _NO_JVM: Final = "there is no Java process to look into; /metrics has what is known of this one"
 
 

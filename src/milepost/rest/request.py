@@ -140,7 +140,7 @@ async def _open(request: Request, name: AskedTopic, authoritative: Authoritative
 async def _found(request: Request, name: AskedTopic, authoritative: Authoritative = False) -> Topic:
     broker: Broker = request.app.state.broker
     if broker.directory.partitions(name) is not None:
-        raise TopicNotFound(f"{name} is partitioned, and has no such thing as a whole")
+        raise TopicNotFound(_ask_a_partition(name))
     return await open_topic(request, name)
 
 
@@ -149,8 +149,12 @@ async def _opened(
 ) -> Topic:
     broker: Broker = request.app.state.broker
     if broker.directory.partitions(name) is not None:
-        raise TopicNotFound(f"{name} is partitioned, and has no such thing as a whole")
+        raise TopicNotFound(_ask_a_partition(name))
     return await _any_topic(request, name)
+
+
+def _ask_a_partition(name: TopicName) -> str:
+    return f"{name} is partitioned, and this is told of single partitions, as {name}-partition-0"
 
 
 async def open_parts(request: Request, name: TopicName, *, create: bool = False) -> list[Topic]:

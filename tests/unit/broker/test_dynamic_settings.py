@@ -39,6 +39,13 @@ def test_partitions(stage: Stage) -> None:
     assert stage.broker.directory.partitions_max == 3
 
 
+def test_a_near_name_is_told(stage: Stage) -> None:
+    with pytest.raises(PreconditionFailed, match=r"; did you mean maxProducersPerTopic\?"):
+        stage.run(stage.broker.dynamic.set("maxProducerPerTopic", "3"))
+    with pytest.raises(PreconditionFailed, match="`milepost brokers list-dynamic-config` lists"):
+        stage.run(stage.broker.dynamic.set("?", "3"))
+
+
 @pytest.mark.parametrize("key", ["nonsense", "clusterName", "port"])
 def test_what_may_not_change_is_refused(stage: Stage, key: str) -> None:
     for change in (stage.broker.dynamic.set(key, "1"), stage.broker.dynamic.remove(key)):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from unit.cli.conftest import Line
 
 from milepost.cli import main
 from milepost.cli.admin import admin_group, topics_group
-from milepost.cli.groups import Lazy, LazyGroup
+from milepost.cli.groups import Group, Lazy, LazyGroup
 
 TABLES = {"milepost": main.COMMANDS, "admin": admin_group.TABLE, "topics": topics_group.TABLE}
 
@@ -68,3 +70,22 @@ def test_the_collector_rests_while_a_command_is_loaded(
         Lazy(f"{module}:command", "s").command("one")
         assert sys.modules.pop(module).was_enabled is False
     assert gc.isenabled()
+
+
+def every_group(command: click.Command, path: str) -> Iterator[tuple[str, click.Group]]:
+    if isinstance(command, click.Group):
+        yield path, command
+        context = click.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from every_group(inner, f"{path} {name}")
+
+
+@pytest.mark.parametrize(("path", "group"), list(every_group(main.milepost, "milepost")))
+def test_help_cuts_no_sentence_and_names_are_near_in_every_group(
+    path: str, group: click.Group
+) -> None:
+    assert isinstance(group, Group)
+    _, _, shown = group.get_help(click.Context(group, info_name=path)).partition("Commands:")
+    assert "..." not in shown

@@ -47,7 +47,18 @@ def test_help_imports_neither_the_broker_nor_what_it_stands_on() -> None:
         (["serv"], "there is no command 'serv'; did you mean serve? (see `milepost --help`)"),
         (["\x1b[31m"], "there is no command '\\x1b[31m' (see `milepost --help`)"),
         (["version", "x"], "Got unexpected extra argument (x) (see `milepost version --help`)"),
-        (["config", "show", "--port"], None),
+        (
+            ["config", "show", "--port"],
+            "Option '--port' requires an argument (see `milepost config show --help`)",
+        ),
+        (
+            ["-o", "json", "topics", "stats", "orders", "--token"],
+            "Option '--token' requires an argument (see `milepost topics stats --help`)",
+        ),
+        (
+            ["config", "shw"],
+            "there is no command 'shw'; did you mean show? (see `milepost config --help`)",
+        ),
         (["config", "show", "--prot", "1"], None),
         (["config", "show", "--port", "x"], None),
         (["serve", "--log-level", "loud"], None),

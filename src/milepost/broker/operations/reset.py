@@ -183,7 +183,9 @@ def _check_reach(subscriptions: Sequence[Subscription], reset: Reset) -> None:
 
 
 def _what_is_there(cursor: Cursor) -> str:
-    return f"there are [{cursor.first}, {cursor.end}), and {cursor.end} is the end"
+    if cursor.first == cursor.end:
+        return f"no message is kept, and the end is {cursor.end}"
+    return f"indexes {cursor.first} to {cursor.end - 1} are kept, and the end is {cursor.end}"
 
 
 def _last_time(subscriptions: Sequence[Subscription]) -> str:
@@ -234,7 +236,9 @@ def resolve(
         return (first if target.edge == EARLIEST else end), ""
     if target.time_ms is not None:
         if target.time_ms < 0:
-            raise InvalidInput(f"a reset to the time {target.time_ms}")
+            raise InvalidInput(
+                f"a reset to the time {target.time_ms}: expected milliseconds since 1970"
+            )
         return _clamp(start_index_at(topic, target.time_ms + after), cursor), ""
     if target.id is not None:
         return _resolve_id(topic, cursor, target.id, after=after, exact=exact)
@@ -243,7 +247,7 @@ def resolve(
         return (index, note) if note else _whole(topic, index)
     index = _behind(topic, target.index) if after else target.index
     if not 0 <= index <= end:
-        raise IndexNotFound(f"{topic.name}: a reset to index {index}; {_what_is_there(cursor)}")
+        raise IndexNotFound(f"{topic.name}: there is no index {index}; {_what_is_there(cursor)}")
     if index < first:
         if exact:
             raise IndexNotFound(

@@ -52,7 +52,7 @@ async def schema(broker: Broker, name: TopicName, version: int | None) -> tuple[
     schemas = broker.schemas
     found = await (schemas.latest(name) if version is None else schemas.get(name, version))
     if found is None:
-        raise SchemaNotFound(f"{name} has no schema, or not that version")
+        raise SchemaNotFound(f"{name} has no schema, or no such version of it")
     info = found.info
     answer = pb.Schema(
         name=schema_name(name),

@@ -31,7 +31,10 @@ TABLE = {
         show=click.echo,
     ),
     "list": Ask(
-        "list_brokers", "Addresses of the brokers of a cluster.", CLUSTER, show=names("broker")
+        "list_brokers",
+        "Addresses of the brokers of a cluster, this one's unless named.",
+        click.argument("cluster", required=False, default=""),
+        show=names("broker"),
     ),
     "version": Ask("get_version", "The version of the broker.", show=click.echo),
     "leader-broker": Ask("get_leader_broker", "The broker that leads its cluster."),

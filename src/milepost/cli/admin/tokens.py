@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.groups import Group
 from milepost.cli.input_files import read_text
 from milepost.cli.quantities import duration_s
 from milepost.errors import InvalidInput, NotAuthenticated
@@ -35,7 +36,7 @@ RSA_BITS = 2048
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
-tokens = click.Group("tokens", help="Keys, and tokens signed with them. No broker is asked.")
+tokens = Group("tokens", help="Keys, and tokens signed with them. No broker is asked.")
 
 
 # -- keys --------------------------------------------------------------------------------------------

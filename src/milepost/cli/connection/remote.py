@@ -101,7 +101,7 @@ def _next_step(code: Exit, ctx: click.Context, where: Endpoint, error: AdminErro
     if error.reason.startswith(("there is nothing at /", "Method Not Allowed")):
         return "this broker does not have this call"
     if " is partitioned" in error.reason:
-        return _of_a_partition(ctx, topic)
+        return _of_a_partition(ctx, topic, error.reason)
     if code is Exit.NOT_FOUND:
         return _where_to_look(ctx, topic, error.reason)
     if code is Exit.CONFLICT and ctx.info_name in _DELETING:
@@ -119,14 +119,15 @@ def _what_is_in_the_way(ctx: click.Context) -> str:
     return "close what uses it, or say --force"
 
 
-def _of_a_partition(ctx: click.Context, topic: str) -> str:
+def _of_a_partition(ctx: click.Context, topic: str, reason: str) -> str:
     """What was asked of a whole topic may be another command's, or each partition's own."""
     group = ctx.parent.command if ctx.parent is not None else None
     if isinstance(group, click.Group):
         for whole in (f"partitioned-{ctx.info_name}", f"{ctx.info_name}-partitioned-topic"):
             if whole in group.list_commands(ctx):
-                return f"`milepost topics {whole} {topic}` is for all of them"
-    return f"name one of them, as {topic}-partition-0"
+                return f"`milepost topics {whole} {topic}` is for the whole topic"
+    # Milepost's own reason says so.
+    return "" if "-partition-" in reason else f"name one of them, as {topic}-partition-0"
 
 
 def _where_to_look(ctx: click.Context, topic: str, reason: str) -> str:

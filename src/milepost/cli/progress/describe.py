@@ -205,7 +205,9 @@ def group_lines(found: Json, name: str, place: Terminal) -> Iterator[str]:
     stats, lines = found["stats"]["subscriptions"][name], _lines_of(found, name)
     width = max(place.width or WIDTH_DEFAULT, WIDTH_MIN)
     kind = stats.get("type")
-    kind = "not consumed yet" if kind in (None, "", "None") else kind
+    if kind in (None, "", "None"):  # of a group without consumers the progress still knows it
+        known = {line["type"] for line in lines} - {""}
+        kind = ", ".join(sorted(known)) or "not consumed since its topic was opened"
     head = f"{place.paint(table_cell(name), 'head')}  {kind}"
     if not lines:
         yield head

@@ -20,7 +20,7 @@ from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.messages.peek import end_index, first_chunk_id, index_of, last_chunk
 from milepost.cli.output import show_rows
 from milepost.cli.progress.places import Kind, Place, parse_place
-from milepost.errors import InvalidMessageId
+from milepost.errors import InvalidInput, InvalidMessageId
 from milepost.positions.ids import EARLIEST, LATEST, ChunkMessageId, MessageId
 
 if TYPE_CHECKING:
@@ -38,12 +38,27 @@ def explain(place: str, topic: str | None) -> None:
 
     With a TOPIC, say which message that is, and how far the subscriptions are.
     """
-    read = read_place(place)
+    try:
+        read = read_place(place)
+    except InvalidInput:
+        if topic is not None and _is_place(topic):
+            raise click.UsageError(
+                f"the place comes first: `milepost explain {topic} {place}`"
+            ) from None
+        raise
     rows = list(facts_of(read)) if read.message_id or not topic else []
     if topic:
         with connection().admin() as admin:
             rows += facts_in(admin, topic, read)
     show_rows(("what", "value"), rows)
+
+
+def _is_place(text: str) -> bool:
+    try:
+        read_place(text)
+    except InvalidInput:
+        return False
+    return True
 
 
 def read_place(text: str) -> Place:

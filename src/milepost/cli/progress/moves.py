@@ -77,7 +77,8 @@ def show_outcome(subscription: str, outcome: ResetOutcome) -> None:
         note = f" ({move.note})" if move.note else ""
         click.echo(
             f"{move.topic} {subscription}: from index {move.was} to {move.to} of "
-            f"[{move.first}, {move.end}): {move.redelivered} indexes delivered again, "
+            f"[{move.first}, {move.end}): {move.redelivered} "
+            f"{'index' if move.redelivered == 1 else 'indexes'} delivered again, "
             f"{move.skipped} skipped{note}"
         )
     if outcome.dry_run:

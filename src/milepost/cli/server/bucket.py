@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.groups import Group
 from milepost.cli.output import note, show_rows
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 COLUMNS = ("trial", "good", "detail")
 
 
-bucket = click.Group("bucket", help="Try out a bucket for `milepost serve --bucket`.")
+bucket = Group("bucket", help="Try out a bucket for `milepost serve --bucket`.")
 
 
 @bucket.command(

@@ -11,12 +11,13 @@ import click
 
 from milepost.broker.settings.setting import Kind
 from milepost.broker.settings.settings import GROUPS, TABLE
+from milepost.cli.groups import Group
 from milepost.cli.output import chosen, output_option, show_object
 from milepost.cli.server.reference import page
 from milepost.cli.server.settings_options import load_settings, settings_options
 from milepost.cli.server.sources import Loaded
 
-config = click.Group("config", help="Show the settings and where they come from.")
+config = Group("config", help="Show the settings and where they come from.")
 
 
 @config.command(help="Every setting, as `milepost serve` with the same flags would take it.")

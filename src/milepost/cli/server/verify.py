@@ -24,7 +24,7 @@ import click
 
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import chosen, note, output_option, show_rows
-from milepost.errors import CorruptData, MilepostError
+from milepost.errors import CorruptData, DataDirectoryLocked, MilepostError
 
 if TYPE_CHECKING:
     from milepost.storage.catalog.catalog import Catalog, StateRow, TopicRow
@@ -97,7 +97,10 @@ def verify(data: str, endpoint: str, region: str) -> None:
     for option, value in (("--endpoint", endpoint), ("--region", region)):
         if value:
             raise CommandFailed(f"{option} {value}: {data} is a directory, no bucket", Exit.USAGE)
-    verify_directory(Path(data))
+    try:
+        verify_directory(Path(data))
+    except DataDirectoryLocked as error:
+        raise CommandFailed(f"{error}; stop it, or verify a copy", Exit.CONFLICT) from None
 
 
 def verify_directory(data: Path) -> None:

@@ -171,7 +171,7 @@ async def get_version_by_schema(
 
 def _response(name: TopicName, live: Live | None) -> GetSchemaResponse:
     if live is None:
-        raise SchemaNotFound(f"{name} has no schema, or not that version")
+        raise SchemaNotFound(f"{name} has no schema, or no such version of it")
     info = live.info
     is_pair = info.type is SchemaType.KEY_VALUE
     return GetSchemaResponse(

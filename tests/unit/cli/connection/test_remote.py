@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from unit.cli.conftest import Line
 
@@ -70,11 +72,11 @@ def test_what_is_missing_is_looked_for_where_it_would_be(
     [
         (
             ("topics", "stats", TOPIC),
-            f"`milepost topics partitioned-stats {TOPIC}` is for all of them",
+            f"`milepost topics partitioned-stats {TOPIC}` is for the whole topic",
         ),
         (
             ("topics", "delete", TOPIC),
-            f"`milepost topics delete-partitioned-topic {TOPIC}` is for all of them",
+            f"`milepost topics delete-partitioned-topic {TOPIC}` is for the whole topic",
         ),
         (("topics", "last-message-id", TOPIC), f"name one of them, as {TOPIC}-partition-0"),
     ],
@@ -85,6 +87,15 @@ def test_what_a_partitioned_topic_has_not_is_asked_of_its_partitions(
     refusal = error_of("GET /x", "u", 404, b'{"reason": "orders is partitioned"}')
     line(*args, answers=(refusal,))
     assert line.err.endswith(f"orders is partitioned; {step}\n")
+
+
+def test_a_reason_that_names_a_partition_is_enough(line: Line) -> None:
+    reason = (
+        f"{TOPIC} is partitioned, and this is told of single partitions, as {TOPIC}-partition-0"
+    )
+    refusal = error_of("GET /x", "u", 404, json.dumps({"reason": reason}).encode())
+    line("topics", "last-message-id", TOPIC, answers=(refusal,))
+    assert line.err.endswith(f": {reason}\n")
 
 
 def test_a_call_that_the_broker_does_not_have(line: Line) -> None:

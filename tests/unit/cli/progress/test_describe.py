@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from unit.cli.conftest import Line
 from unit.cli.progress.test_progress import answer, client, one
 from unit.cli.test_terminal import OF_ORDERS, RESET, SCHEMA, STATS, STRIP, TOPIC
@@ -78,3 +79,17 @@ def test_a_group_that_is_not_there(line: Line) -> None:
     line("subscriptions", "describe", "orders", "x", answers=({"partitions": 0}, STATS, answer()))
     assert line.code == 5
     assert "`milepost subscriptions list orders` shows them" in line.err
+
+
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [("Exclusive", "billing  Exclusive"), ("", "billing  not consumed since its topic was opened")],
+)
+def test_a_group_without_consumers_has_the_type_that_it_had(
+    line: Line, progress: str, told: str
+) -> None:
+    """Statistics say None of it, as Apache Pulsar's do."""
+    billing = {**STATS["subscriptions"]["billing"], "type": "None", "consumers": []}
+    stats = {**STATS, "subscriptions": {"billing": billing}}
+    answers = ({"partitions": 0}, stats, answer(one("billing", type=progress)), STRIP, [])
+    assert told in line("subscriptions", "describe", "orders", "billing", answers=answers)

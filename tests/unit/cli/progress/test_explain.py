@@ -50,6 +50,13 @@ def test_what_is_nothing(line: Line, text: str) -> None:
     assert (line.code, line.err.count("\n")) == (2, 1)
 
 
+def test_a_topic_in_front_of_the_place_is_told(line: Line) -> None:
+    line("explain", "orders", "7")
+    assert line.err.startswith("milepost: the place comes first: `milepost explain 7 orders` ")
+    line("explain", "orders", "others")
+    assert "'orders' is no place" in line.err
+
+
 def test_where_it_lies(line: Line) -> None:
     answers = (
         {"ledgerId": 3, "entryId": 9},

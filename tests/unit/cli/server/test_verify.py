@@ -197,6 +197,7 @@ def test_a_directory_in_use_is_left_alone(data: Path, line: Line) -> None:
     lock.release()
     assert line.code == 6
     assert "is in use by process" in line.err
+    assert line.err.endswith("; stop it, or verify a copy\n")
 
 
 def test_what_is_no_data_directory(tmp_path: Path, line: Line) -> None:

@@ -326,7 +326,7 @@ def test_what_was_committed_is_not_aborted(opened: Open) -> None:
         (f"GET pendingAckStats/{HERE}/none", 404, "none"),
         ("GET coordinatorInternalStats/0", 405, "journal"),
         (f"GET pendingAckInternalStats/{HERE}/s", 405, "journal"),
-        ("POST transactionCoordinator/replicas", 405, "one transaction coordinator"),
+        ("POST transactionCoordinator/replicas", 405, "number of transaction coordinators"),
     ],
 )
 def test_bad_requests_name_what_is_wrong(opened: Open, line: str, status: int, word: str) -> None:

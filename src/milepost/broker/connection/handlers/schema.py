@@ -32,7 +32,7 @@ async def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
             raise IncompatibleSchema(f"an empty schema version of {name}")
         wanted = version_number(command.schema_version)
         if wanted is None:
-            raise SchemaNotFound(f"{name} has no schema, or not that version")
+            raise SchemaNotFound(f"{name} has no schema, or no such version of it")
     answer, number = await calls.schema(session.broker, name, wanted)
     session.write((replies.schema(command.request_id, answer, version_bytes(number)),))
 
