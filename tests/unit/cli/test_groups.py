@@ -87,5 +87,21 @@ def test_help_cuts_no_sentence_and_names_are_near_in_every_group(
     path: str, group: click.Group
 ) -> None:
     assert isinstance(group, Group)
-    _, _, shown = group.get_help(click.Context(group, info_name=path)).partition("Commands:")
+    # As on a command line: click keeps a command's option for help once it has made one.
+    context = click.Context(group, info_name=path, help_option_names=["-h", "--help"])
+    _, _, shown = group.get_help(context).partition("Commands:")
     assert "..." not in shown
+
+
+@pytest.mark.parametrize(("path", "group"), list(every_group(main.milepost, "milepost")))
+def test_every_option_says_what_it_is_for(path: str, group: click.Group) -> None:
+    context = click.Context(group, info_name=path)
+    commands = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    silent = [
+        f"{path} {name} {option.opts[0]}"
+        for name, command in [("", group), *commands.items()]
+        if command is not None
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden and not option.help
+    ]
+    assert not silent

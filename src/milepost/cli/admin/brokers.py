@@ -57,7 +57,7 @@ TABLE = {
         "set_dynamic_setting",
         "Change a setting, now and for every start that follows.",
         CONFIG,
-        click.option("-v", "--value", required=True),
+        click.option("-v", "--value", required=True, help="What it is to be."),
     ),
     "delete-dynamic-config": Call(
         "remove_dynamic_setting", "Back to what the broker was started with.", CONFIG

@@ -52,8 +52,18 @@ def get_offload_threshold(namespace: str) -> None:
 
 @click.command(cls=RemoteCommand, help="Set them; -1 is never.")
 @NAMESPACE
-@click.option("-s", "--size", type=SIZE, default=-1, show_default=True)
-@click.option("-t", "--time", "seconds", type=DURATION, default=-1, show_default=True)
+@click.option(
+    "-s", "--size", type=SIZE, default=-1, show_default=True, help="Bytes, or 10M, 2G; -1 is never."
+)
+@click.option(
+    "-t",
+    "--time",
+    "seconds",
+    type=DURATION,
+    default=-1,
+    show_default=True,
+    help="Seconds, or 100m, 3h; -1 is never.",
+)
 def set_offload_threshold(namespace: str, size: int, seconds: int) -> None:
     with connection().admin() as admin:
         admin.set_policy(namespace, "offloadThreshold", size)
@@ -70,7 +80,9 @@ def get_offload_deletion(namespace: str) -> None:
 
 @click.command(cls=RemoteCommand, help="Set it.")
 @NAMESPACE
-@click.option("-l", "--lag", "seconds", type=DURATION, required=True)
+@click.option(
+    "-l", "--lag", "seconds", type=DURATION, required=True, help="Seconds, or 100m, 3h, 2d."
+)
 def set_offload_deletion(namespace: str, seconds: int) -> None:
     with connection().admin() as admin:
         admin.set_policy(namespace, "offloadDeletionLagMs", seconds * 1000)
@@ -86,7 +98,12 @@ def get_schema_autoupdate_strategy(namespace: str) -> None:
 
 @click.command(cls=RemoteCommand, help="Set it.")
 @NAMESPACE
-@click.option("-c", "--compatibility", type=click.Choice(STRATEGIES, case_sensitive=False))
+@click.option(
+    "-c",
+    "--compatibility",
+    type=click.Choice(STRATEGIES, case_sensitive=False),
+    help="The strategy.",
+)
 @click.option("-d", "--disabled", is_flag=True, help="No schema may change.")
 def set_schema_autoupdate_strategy(
     namespace: str, compatibility: str | None, disabled: bool

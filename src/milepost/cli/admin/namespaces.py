@@ -55,7 +55,7 @@ def clear_backlog(
 
 @click.command(cls=RemoteCommand, help="Delete a subscription from every topic.")
 @NAMESPACE
-@click.option("-s", "--sub", "subscription", required=True)
+@click.option("-s", "--sub", "subscription", required=True, help="Its name.")
 @BUNDLE
 @DRY_RUN
 def unsubscribe(namespace: str, subscription: str, bundle: str | None, dry_run: bool) -> None:
@@ -69,7 +69,7 @@ def unsubscribe(namespace: str, subscription: str, bundle: str | None, dry_run: 
 @click.command(cls=RemoteCommand, help="Set one property of a namespace.")
 @NAMESPACE
 @KEY
-@click.option("-v", "--value", required=True)
+@click.option("-v", "--value", required=True, help="What it is to be.")
 def set_property(namespace: str, key: str, value: str) -> None:
     with connection().admin() as admin:
         admin.set_namespace_properties(namespace, {key: value})

@@ -22,6 +22,7 @@ _MODE = click.option(
     "--mode",
     type=click.Choice(["persistent", "non_persistent", "all"]),
     callback=lambda *of: of[2].upper() if of[2] else None,
+    help="Only these.",
 )
 _PROPERTIES = click.option(
     "-p",
@@ -130,9 +131,9 @@ _PLACEMENT: Rows = {
     "get-anti-affinity-namespaces": Ask(
         "get_namespaces_of_group",
         "The namespaces of an anti-affinity group.",
-        click.option("-p", "--tenant", required=True),
-        click.option("-c", "--cluster", required=True),
-        click.option("-g", "--group", required=True),
+        click.option("-p", "--tenant", required=True, help="Any tenant; Pulsar asks for one."),
+        click.option("-c", "--cluster", required=True, help="The cluster."),
+        click.option("-g", "--group", required=True, help="The name of the anti-affinity group."),
         show=names("namespace"),
     ),
     "get-offload-threshold": "Bytes and seconds at which ledgers would be offloaded.",
@@ -165,6 +166,7 @@ _PLACEMENT: Rows = {
             "value",
             type=click.Choice(["None", "Prefix"]),
             required=True,
+            help="None, or Prefix: the role.",
         ),
         name="subscriptionAuthMode",
     ),

@@ -30,11 +30,13 @@ DESTINATION = click.option(
     callback=_not_empty,
     help="Serve it at this broker of the cluster from now on, as `brokers list` shows it.",
 )
-ROLE = click.option("-r", "--role", required=True)
-KEY = click.option("-k", "--key", required=True)
+ROLE = click.option("-r", "--role", required=True, help="The role that is meant.")
+KEY = click.option("-k", "--key", required=True, help="The name of the property.")
 FORCE = click.option("-f", "--force", is_flag=True, help="Close whatever uses it first.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
-SYSTEM = click.option("-ist", "--include-system-topic", "include_system", is_flag=True)
+SYSTEM = click.option(
+    "-ist", "--include-system-topic", "include_system", is_flag=True, help="System topics too."
+)
 GLOBAL = click.option("-g", "--global", is_flag=True, hidden=True, expose_value=False)
 
 

@@ -13,7 +13,9 @@ from milepost.cli.admin.calls import Ask, Call, Parameter, show_lists
 from milepost.cli.admin.options import NAMESPACE, ROLE, TOPIC, split
 
 ACTIONS = split("-a", "--actions", required=True, help="produce,consume,…")
-SUBSCRIPTION = click.option("-s", "--subscription", required=True)
+SUBSCRIPTION = click.option(
+    "-s", "--subscription", required=True, help="The name of the subscription."
+)
 ROLES = split("-rs", "--roles", required=True, help="Behind commas.")
 
 

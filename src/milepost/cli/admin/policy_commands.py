@@ -179,8 +179,18 @@ def _set_quota(level: Level, name: str) -> click.Command:
     options = [
         click.Option(["-l", "--limit"], type=SIZE, help="Of destination_storage: 10M, 16G."),
         click.Option(["-lt", "--limitTime", "limit_time"], type=DURATION, help="Of message_age."),
-        click.Option(["-p", "--policy"], type=click.Choice(policies), required=True),
-        click.Option(["-t", "--type", "kind"], type=_QUOTA_KINDS, default="destination_storage"),
+        click.Option(
+            ["-p", "--policy"],
+            type=click.Choice(policies),
+            required=True,
+            help="What becomes of publishers or of the backlog.",
+        ),
+        click.Option(
+            ["-t", "--type", "kind"],
+            type=_QUOTA_KINDS,
+            default="destination_storage",
+            help="Of which limit: bytes or age.  [destination_storage]",
+        ),
         *_of_topic(level),
     ]
 
@@ -203,7 +213,12 @@ def _set_quota(level: Level, name: str) -> click.Command:
 
 def _remove_quota(level: Level, name: str) -> click.Command:
     options = [
-        click.Option(["-t", "--type", "kind"], type=_QUOTA_KINDS, default="destination_storage"),
+        click.Option(
+            ["-t", "--type", "kind"],
+            type=_QUOTA_KINDS,
+            default="destination_storage",
+            help="Of which limit: bytes or age.  [destination_storage]",
+        ),
         *_of_topic(level),
     ]
 

@@ -44,7 +44,11 @@ tokens = Group("tokens", help="Keys, and tokens signed with them. No broker is a
 
 @tokens.command("create-secret-key", help="Make a secret that signs tokens and verifies them.")
 @click.option(
-    "--signature-algorithm", "-a", type=click.Choice([*SECRET_ALGORITHMS]), default="HS256"
+    "--signature-algorithm",
+    "-a",
+    type=click.Choice([*SECRET_ALGORITHMS]),
+    default="HS256",
+    help="What it signs with.  [HS256]",
 )
 @click.option("--output", "-o", type=_FILE, help="Write it there; else it is printed in base64.")
 @click.option("--base64", "-b", "encode", is_flag=True, help="Base64 in the file as well.")
@@ -57,9 +61,19 @@ def create_secret_key(signature_algorithm: str, output: Path | None, encode: boo
 
 
 @tokens.command("create-key-pair", help="Make a private key that signs, and its public half.")
-@click.option("--signature-algorithm", "-a", type=click.Choice(PAIR_ALGORITHMS), default="RS256")
-@click.option("--output-private-key", type=_FILE, required=True)
-@click.option("--output-public-key", type=_FILE, required=True)
+@click.option(
+    "--signature-algorithm",
+    "-a",
+    type=click.Choice(PAIR_ALGORITHMS),
+    default="RS256",
+    help="What it signs with.  [RS256]",
+)
+@click.option(
+    "--output-private-key", type=_FILE, required=True, help="Where to write the key that signs."
+)
+@click.option(
+    "--output-public-key", type=_FILE, required=True, help="Where to write its public half."
+)
 def create_key_pair(
     signature_algorithm: str, output_private_key: Path, output_public_key: Path
 ) -> None:

@@ -51,6 +51,7 @@ DOMAIN = click.option(
     "domain",
     type=click.Choice(["persistent", "non_persistent"]),
     callback=lambda *of: of[2].replace("_", "-") if of[2] else None,
+    help="Only these; else both.",
 )
 
 

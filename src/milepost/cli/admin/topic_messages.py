@@ -28,8 +28,12 @@ _DUMP_WIDTH = 16
 @click.command(cls=RemoteCommand, help="The next messages of a subscription, not delivered.")
 @TOPIC
 @SUBSCRIPTION
-@click.option("-n", "--count", type=click.IntRange(min=0), default=1, show_default=True)
-@click.option("-ssm", "--show-server-marker", "show_markers", is_flag=True)
+@click.option(
+    "-n", "--count", type=click.IntRange(min=0), default=1, show_default=True, help="How many."
+)
+@click.option(
+    "-ssm", "--show-server-marker", "show_markers", is_flag=True, help="Markers of the broker too."
+)
 @click.option("-til", "--transaction-isolation-level", hidden=True)
 def peek_messages(topic: str, subscription: str, count: int, show_markers: bool, **_: Any) -> None:
     with connection().admin() as admin:
@@ -46,6 +50,7 @@ def peek_messages(topic: str, subscription: str, count: int, show_markers: bool,
     type=click.Choice(["earliest", "latest"]),
     default="latest",
     show_default=True,
+    help="From which end to count.",
 )
 @click.option(
     "-m",
@@ -54,6 +59,7 @@ def peek_messages(topic: str, subscription: str, count: int, show_markers: bool,
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
+    help="Which message from there; 1 is the first.",
 )
 def examine_messages(topic: str, initial_position: str, message_position: int) -> None:
     with connection().admin() as admin:
@@ -62,8 +68,10 @@ def examine_messages(topic: str, initial_position: str, message_position: int) -
 
 @click.command(cls=RemoteCommand, help="The messages of one entry.")
 @TOPIC
-@click.option("-l", "--ledgerId", "ledger_id", type=int, required=True)
-@click.option("-e", "--entryId", "entry_id", type=int, required=True)
+@click.option(
+    "-l", "--ledgerId", "ledger_id", type=int, required=True, help="The ledger of its id."
+)
+@click.option("-e", "--entryId", "entry_id", type=int, required=True, help="The entry of its id.")
 def get_message_by_id(topic: str, ledger_id: int, entry_id: int) -> None:
     with connection().admin() as admin:
         show_messages(admin.get_message_by_id(topic, ledger_id, entry_id))

@@ -13,8 +13,8 @@ from milepost.cli.exits import CommandFailed, Exit
 @click.command(cls=RemoteCommand, help="Say whether a subscription is to be replicated.")
 @TOPIC
 @SUBSCRIPTION
-@click.option("-e", "--enable", is_flag=True)
-@click.option("-d", "--disable", is_flag=True)
+@click.option("-e", "--enable", is_flag=True, help="It is replicated.")
+@click.option("-d", "--disable", is_flag=True, help="It is not.")
 def set_replicated_subscription_status(
     topic: str, subscription: str, enable: bool, disable: bool
 ) -> None:

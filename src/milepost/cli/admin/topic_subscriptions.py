@@ -118,7 +118,13 @@ def clear_backlog(topic: str, subscription: str, dry_run: bool) -> None:
 @SUBSCRIPTION
 @click.option("-t", "--expireTime", "older_than_s", type=DURATION, help="90, 100m, 3h, 2d, 5w.")
 @click.option("-p", "--position", help="ledger:entry.")
-@click.option("-e", "--exclude-reset-position", "excluded", is_flag=True)
+@click.option(
+    "-e",
+    "--exclude-reset-position",
+    "excluded",
+    is_flag=True,
+    help="Keep the message at the position.",
+)
 @DRY_RUN
 def expire_messages(
     topic: str,

@@ -25,9 +25,27 @@ from milepost.cli.output import show_object, show_pairs
 
 def _stats_options(command: Any) -> Any:
     for option in (
-        click.option("-etb", "--get-earliest-time-in-backlog", "earliest_time", is_flag=True),
-        click.option("-sbs", "--get-subscription-backlog-size", is_flag=True, expose_value=False),
-        click.option("-gpb", "--get-precise-backlog", "precise_backlog", is_flag=True),
+        click.option(
+            "-etb",
+            "--get-earliest-time-in-backlog",
+            "earliest_time",
+            is_flag=True,
+            help="When the oldest message of each backlog was published.",
+        ),
+        click.option(
+            "-sbs",
+            "--get-subscription-backlog-size",
+            is_flag=True,
+            expose_value=False,
+            help="Bytes of backlogs; always told.",
+        ),
+        click.option(
+            "-gpb",
+            "--get-precise-backlog",
+            "precise_backlog",
+            is_flag=True,
+            help="Backlogs are always precise.",
+        ),
     ):
         command = option(command)
     return command

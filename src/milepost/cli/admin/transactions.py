@@ -19,9 +19,20 @@ from milepost.cli.quantities import DURATION
 
 _LONG = click.IntRange(-(2**63), 2**63 - 1)
 
-COORDINATOR = click.option("-c", "--coordinator-id", "coordinator", type=click.IntRange(min=0))
+COORDINATOR = click.option(
+    "-c",
+    "--coordinator-id",
+    "coordinator",
+    type=click.IntRange(min=0),
+    help="The number of the coordinator.",
+)
 THE_COORDINATOR = click.option(
-    "-c", "--coordinator-id", "coordinator", type=click.IntRange(min=0), required=True
+    "-c",
+    "--coordinator-id",
+    "coordinator",
+    type=click.IntRange(min=0),
+    required=True,
+    help="The number of the coordinator.",
 )
 MOST = click.option(
     "-m", "--most-sig-bits", "most", type=_LONG, required=True, help="Of (0,17) the 0."
@@ -33,7 +44,13 @@ TOPIC = click.option("-t", "--topic", required=True, help="A topic, or one parti
 SUBSCRIPTION = click.option(
     "-s", "--sub-name", "--subscription-name", "subscription", required=True, help="Its name."
 )
-LOW_WATER_MARKS = click.option("-l", "--low-water-mark", "low_water_marks", is_flag=True)
+LOW_WATER_MARKS = click.option(
+    "-l",
+    "--low-water-mark",
+    "low_water_marks",
+    is_flag=True,
+    help="With the low water marks of coordinators.",
+)
 METADATA = click.option("-m", "--metadata", is_flag=True, hidden=True)
 
 
@@ -114,15 +131,32 @@ _TABLE: Rows = {
         "Whether a message waits for an end.",
         TOPIC,
         SUBSCRIPTION,
-        click.option("-l", "--ledger-id", "ledger_id", type=_LONG, required=True),
-        click.option("-e", "--entry-id", "entry_id", type=_LONG, required=True),
-        click.option("-b", "--batch-index", "batch_index", type=click.IntRange(min=-1)),
+        click.option(
+            "-l",
+            "--ledger-id",
+            "ledger_id",
+            type=_LONG,
+            required=True,
+            help="The ledger of its id.",
+        ),
+        click.option(
+            "-e", "--entry-id", "entry_id", type=_LONG, required=True, help="The entry of its id."
+        ),
+        click.option(
+            "-b",
+            "--batch-index",
+            "batch_index",
+            type=click.IntRange(min=-1),
+            help="Its place in the batch.",
+        ),
     ),
     "abort-transaction": Call("abort_transaction", "Abort one, of any role.", MOST, LEAST),
     "scale-transactionCoordinators": Call(
         "scale_transaction_coordinators",
         "Have more coordinators.",
-        click.option("-r", "--replicas", type=click.IntRange(min=1), required=True),
+        click.option(
+            "-r", "--replicas", type=click.IntRange(min=1), required=True, help="How many."
+        ),
     ),
 }
 

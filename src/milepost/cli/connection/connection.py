@@ -100,7 +100,12 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
         click.Option(
             ["--tls-enable-hostname-verification"], is_flag=True, hidden=True, expose_value=False
         ),
-        option("--request-timeout", type=Number(min=0.001), metavar="SECONDS"),
+        option(
+            "--request-timeout",
+            type=Number(min=0.001),
+            metavar="SECONDS",
+            help="How long an answer may take.  [60]",
+        ),
     ]
 
 

@@ -32,13 +32,18 @@ context = Group("context", help="Names for the brokers that you work with.")
 @click.option("--admin-url", metavar="URL", help="The HTTP port.")
 @click.option("--url", metavar="URL", help="The binary port, pulsar://host:port.")
 @click.option("--token", metavar="JWT", help="Kept in the file; --token-file is safer.")
-@click.option("--token-file", metavar="FILE")
-@click.option("--user", metavar="NAME")
-@click.option("--password", metavar="TEXT")
-@click.option("--tls-trust-cert-path", "tls_trust_certs", metavar="FILE")
-@click.option("--tls-cert", "tls_certificate", metavar="FILE")
-@click.option("--tls-key", "tls_key", metavar="FILE")
-@click.option("--tls-allow-insecure", is_flag=True)
+@click.option("--token-file", metavar="FILE", help="A file that has the token.")
+@click.option("--user", metavar="NAME", help="Who you are, with a password.")
+@click.option("--password", metavar="TEXT", help="Kept in the file.")
+@click.option(
+    "--tls-trust-cert-path",
+    "tls_trust_certs",
+    metavar="FILE",
+    help="The certificate authorities to trust.",
+)
+@click.option("--tls-cert", "tls_certificate", metavar="FILE", help="A certificate of your own.")
+@click.option("--tls-key", "tls_key", metavar="FILE", help="The key of that certificate.")
+@click.option("--tls-allow-insecure", is_flag=True, help="Trust any server.")
 def add(name: str, **values: Any) -> None:
     for key in FILE_FIELDS:
         if values[key]:  # it will be used from other directories

@@ -62,7 +62,14 @@ READ_ONLY = "the console is read only here (milepost console --read-only)"
 
 @click.command(cls=RemoteCommand, has_output=False)
 @click.option("--url", "http_url", metavar="URL", help="The broker's HTTP port.")
-@click.option("-p", "--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option(
+    "-p",
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Where the console listens; 0 takes a free port.",
+)
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 @click.option("--read-only", is_flag=True, help="Offer no changes, and pass none on.")
 def console(http_url: str | None, port: int, opens: bool, read_only: bool) -> None:

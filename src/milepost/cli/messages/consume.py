@@ -90,15 +90,27 @@ class Wanted:
     help="Only these: key=…, property.NAME=…, $.PATH>…; also != < <= >= and ~, a part.",
 )
 @click.option("-s", "--subscription-name", "subscription", help="Consume as this, and ack.")
-@click.option("-t", "--subscription-type", type=click.Choice(TYPES, False), default="Exclusive")
+@click.option(
+    "-t",
+    "--subscription-type",
+    type=click.Choice(TYPES, False),
+    default="Exclusive",
+    help="Of -s, how its messages are shared out.  [exclusive]",
+)
 @click.option(
     "-p",
     "--subscription-position",
     type=click.Choice(["Earliest", "Latest"], False),
     default="Latest",
-    help="Where a new subscription begins.",
+    help="Where a new subscription begins.  [latest]",
 )
-@click.option("-q", "--queue-size", type=click.IntRange(min=1), default=1000)
+@click.option(
+    "-q",
+    "--queue-size",
+    type=click.IntRange(min=1),
+    default=1000,
+    help="Messages that are asked for in advance.  [1000]",
+)
 def consume(
     topic: str,
     begin: str | None,

@@ -53,7 +53,14 @@ READ_TIMEOUT_MS = 10_000
 @click.argument("topic")
 @click.option("-s", "--subscription", help="What it would get next.")
 @click.option("--from", "begin", metavar="PLACE", help="Or begin here: index:100, 3:7, a time.")
-@click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many, of each partition.",
+)
 @click.option("-J", "--json", "is_json", is_flag=True, help="A line of JSON for each message.")
 @click.option("-S", "--schema", "by_schema", is_flag=True, help="With --json: values, by schema.")
 @click.option(

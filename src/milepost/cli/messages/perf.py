@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,10 @@ class Meter:
         self.count = 0
         self.size_bytes = 0
         self.latencies = Latencies()
-        self.began = time.perf_counter()
-        self.ended = self.began
+        self.start()
+
+    def start(self) -> None:
+        self.began = self.ended = time.perf_counter()
         self._last = (self.began, 0)
 
     def add(self, size: int, latency_s: float) -> None:
@@ -100,27 +102,64 @@ async def _told(meter: Meter) -> AsyncIterator[None]:
 
 @perf.command(cls=RemoteCommand, help="Publish as fast as it goes, or at a rate.")
 @click.argument("topic")
-@click.option("-n", "--num-messages", "count", type=click.IntRange(min=1), default=100_000)
+@click.option(
+    "-n",
+    "--num-messages",
+    "count",
+    type=click.IntRange(min=1),
+    default=100_000,
+    help="How many in all.  [100000]",
+)
 @click.option("-s", "--size", type=MESSAGE_SIZE, default="1024", help="Bytes of a message.  [1024]")
 @click.option("-r", "--rate", type=Number(min=0), default=0.0, help="Messages a second.")
-@click.option("--max-outstanding", "outstanding", type=click.IntRange(min=1), default=1000)
-@click.option("-db", "--disable-batching", is_flag=True)
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="none")
+@click.option(
+    "--max-outstanding",
+    "outstanding",
+    type=click.IntRange(min=1),
+    default=1000,
+    help="Messages without a receipt, at most.  [1000]",
+)
+@click.option("-db", "--disable-batching", is_flag=True, help="Send each message by itself.")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="none",
+    help="Of batches and single messages.  [none]",
+)
 def produce(
     topic: str, count: int, size: int, rate: float, outstanding: int, **options: Any
 ) -> None:
     settings = producer_options({"chunking": False, "producer_name": None, **options})
     settings["max_pending_messages"] = outstanding
-    meter = run(_publish(connection().client(topic), topic, count, bytes(size), rate, settings))
-    show_rows(COLUMNS, [meter.row()])
+    meter = Meter()
+    client = connection().client(topic)
+    _measure(_publish(client, topic, count, bytes(size), rate, settings, meter), meter, COLUMNS)
+
+
+def _measure(work: Coroutine[Any, Any, None], meter: Meter, columns: Sequence[str]) -> None:
+    """Run it, and show the result; after Ctrl-C that of what was done until then."""
+    try:
+        run(work)
+    except KeyboardInterrupt:
+        if meter.count:
+            show_rows(columns, [meter.row()])
+        raise
+    show_rows(columns, [meter.row()])
 
 
 async def _publish(
-    client: Client, topic: str, count: int, payload: bytes, rate: float, options: dict[str, Any]
-) -> Meter:
+    client: Client,
+    topic: str,
+    count: int,
+    payload: bytes,
+    rate: float,
+    options: dict[str, Any],
+    meter: Meter,
+) -> None:
     async with client:
         producer = await client.create_producer(topic, **options)
-        meter, pace = Meter(), Pace(rate)
+        pace = Pace(rate)
+        meter.start()
         window = Window(options["max_pending_messages"])
         sent: asyncio.Queue[tuple[float, Awaitable[Any]] | None] = asyncio.Queue()
 
@@ -145,14 +184,29 @@ async def _publish(
                 sent.put_nowait((time.perf_counter(), producer.send_nowait(payload)))
             sent.put_nowait(None)
             await answering
-        return meter
 
 
-@perf.command(cls=RemoteCommand, help="Read, from the beginning, as fast as it goes.")
+@perf.command(
+    cls=RemoteCommand,
+    help="Read, from the beginning, as fast as it goes, until none has come for ten seconds.",
+)
 @click.argument("topic")
-@click.option("-n", "--num-messages", "count", type=click.IntRange(min=1), default=100_000)
+@click.option(
+    "-n",
+    "--num-messages",
+    "count",
+    type=click.IntRange(min=1),
+    default=100_000,
+    help="How many in all.  [100000]",
+)
 @click.option("-s", "--subscription", help="As this subscription, with acks.")
-@click.option("-q", "--queue-size", type=click.IntRange(min=1), default=1000)
+@click.option(
+    "-q",
+    "--queue-size",
+    type=click.IntRange(min=1),
+    default=1000,
+    help="Messages that are asked for in advance.  [1000]",
+)
 def consume(topic: str, count: int, subscription: str | None, queue_size: int) -> None:
     where = connection()
     names: list[str] = []
@@ -161,8 +215,10 @@ def consume(topic: str, count: int, subscription: str | None, queue_size: int) -
             names = partitions_of(admin, topic)
             for name in names:  # a topic that is not there must not be made by looking at it
                 admin.get_subscriptions(name)
-    meter = run(_receive(where.client(topic), topic, names, count, subscription, queue_size))
-    show_rows(AGE_COLUMNS, [meter.row()])
+    meter, client = Meter("p99 age"), where.client(topic)
+    _measure(
+        _receive(client, topic, names, count, subscription, queue_size, meter), meter, AGE_COLUMNS
+    )
 
 
 async def _receive(
@@ -172,11 +228,12 @@ async def _receive(
     count: int,
     subscription: str | None,
     queue_size: int,
-) -> Meter:
+    meter: Meter,
+) -> None:
     from milepost import InitialPosition
     from milepost.positions.ids import EARLIEST
 
-    meter = Meter("p99 age")
+    meter.start()
 
     async def receive(name: str) -> None:
         if subscription:
@@ -202,4 +259,3 @@ async def _receive(
     async with client, _told(meter):
         found = names or await client.get_topic_partitions(topic)
         await together(*(receive(name) for name in found))
-    return meter

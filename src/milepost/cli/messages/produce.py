@@ -63,10 +63,15 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 )
 @click.option("-S", "--schema", "by_schema", is_flag=True, help="JSON to bytes, by the schema.")
 @click.option("-r", "--rate", type=Number(min=0), default=0.0, help="Messages a second.")
-@click.option("-db", "--disable-batching", is_flag=True)
+@click.option("-db", "--disable-batching", is_flag=True, help="Send each message by itself.")
 @click.option("-c", "--chunking", is_flag=True, help="Cut what is too large into chunks.")
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="none")
-@click.option("--producer-name", metavar="NAME")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="none",
+    help="Of batches and single messages.  [none]",
+)
+@click.option("--producer-name", metavar="NAME", help="Else the broker gives it one.")
 @click.option("-I", "--ids", is_flag=True, help="Print the id of each message.")
 def produce(
     topic: str,

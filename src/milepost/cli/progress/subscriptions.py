@@ -63,7 +63,9 @@ def report_row(name: str, stats: dict[str, Any]) -> tuple[Any, ...]:
 @TOPIC
 @SUBSCRIPTION
 @click.option("--at", "place", default="latest", metavar="PLACE", help="Where it begins.")
-@click.option("-p", "--property", "properties", type=Property(), multiple=True)
+@click.option(
+    "-p", "--property", "properties", type=Property(), multiple=True, help="key=value; repeatable."
+)
 def create(
     topic: str, subscription: str, place: str, properties: tuple[tuple[str, str], ...]
 ) -> None:

@@ -32,8 +32,20 @@ logger = logging.getLogger(__name__)
     metavar="FILE",
     help="Write ports and process id there, as JSON, once clients can connect.",
 )
-@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    default="text",
+    show_default=True,
+    help="How a line of the log looks.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="info",
+    show_default=True,
+    help="What is logged: this, and what is worse.",
+)
 def serve(
     check_config: bool, ready_file: Path | None, log_format: str, log_level: str, **flags: Any
 ) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.cli.conftest import Line
 
-from milepost.cli.messages.perf import COLUMNS, Meter
+from milepost.cli.messages.perf import COLUMNS, Meter, _measure
 
 
 def test_a_row_has_rates_and_latencies() -> None:
@@ -30,3 +31,17 @@ def test_both_commands_are_there(line: Line) -> None:
     assert "consume" in line.out
     line("perf", "produce", "x", "-n", "0")
     assert line.code == 2
+
+
+def test_ctrl_c_shows_what_was_measured_until_then(capsys: pytest.CaptureFixture[str]) -> None:
+    meter = Meter()
+
+    async def interrupted() -> None:
+        meter.add(10, 0.001)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _measure(interrupted(), meter, COLUMNS)
+    title, row = capsys.readouterr().out.splitlines()
+    assert title.split()[0] == "MESSAGES"
+    assert row.split()[0] == "1"
