@@ -19,6 +19,7 @@ second broker on it finds what the first one stored.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import tempfile
 import threading
 from collections.abc import Coroutine
@@ -29,8 +30,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost.broker.connection.server import RunningBroker
 from milepost.broker.run import run_broker
-from milepost.broker.settings.settings import Settings
+from milepost.broker.settings.settings import TABLE, Settings
 from milepost.clock import Clock
+from milepost.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from milepost.rest.serve import HttpServer
@@ -62,7 +64,7 @@ class BrokerForTest:
     @property
     def running(self) -> RunningBroker:
         """The broker itself; to be touched on its loop only."""
-        assert self._running is not None, "the broker does not run"
+        assert self._running is not None, "the broker does not run: enter it, `with broker() as …`"
         return self._running
 
     @property
@@ -155,7 +157,16 @@ class BrokerForTest:
 
 
 def broker(
-    data: Path | None = None, *, clock: Clock | None = None, http: bool = False, **settings: Any
+    data: Path | str | None = None,
+    *,
+    clock: Clock | None = None,
+    http: bool = False,
+    **settings: Any,
 ) -> BrokerForTest:
     """A broker that runs as long as the `with` or `async with` block does; `http`: with REST."""
-    return BrokerForTest(data, clock, settings, http=http)
+    for name in settings:
+        if name not in TABLE:
+            near = difflib.get_close_matches(name, TABLE, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InvalidSetting(f"{name}: there is no such setting{hint}")
+    return BrokerForTest(None if data is None else Path(data), clock, settings, http=http)

@@ -99,3 +99,15 @@ def test_with_http_it_has_rest_and_metrics() -> None:
         pytest.raises(AssertionError, match="say broker\\(http=True\\)"),
     ):
         _ = running.http_url
+
+
+def test_a_directory_may_be_text(tmp_path: Path) -> None:
+    with milepost.testing.broker(str(tmp_path / "data")):
+        assert (tmp_path / "data").is_dir()
+
+
+def test_a_setting_that_is_not_one_is_named() -> None:
+    with pytest.raises(InvalidSetting, match=r"^dedup: there is no such setting"):
+        milepost.testing.broker(dedup=True)
+    with pytest.raises(InvalidSetting, match=r"did you mean max_message_size\?"):
+        milepost.testing.broker(max_mesage_size=1)

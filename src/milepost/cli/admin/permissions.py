@@ -11,12 +11,31 @@ import click
 
 from milepost.cli.admin.calls import Ask, Call, Parameter, show_lists
 from milepost.cli.admin.options import NAMESPACE, ROLE, TOPIC, split
+from milepost.cli.quantities import split_names
 
-ACTIONS = split("-a", "--actions", required=True, help="produce,consume,…")
+KNOWN = ("produce", "consume", "functions", "sources", "sinks", "packages")
+
+
+def _known(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
+    found = split_names(value)
+    for one in found:
+        if one not in KNOWN:
+            raise click.BadParameter(f"{one!a}: expected {', '.join(KNOWN)}", ctx, param)
+    return found
+
+
+ACTIONS = click.option(
+    "-a",
+    "--actions",
+    required=True,
+    multiple=True,
+    callback=_known,
+    help=f"With commas between: {', '.join(KNOWN)}.",
+)
 SUBSCRIPTION = click.option(
     "-s", "--subscription", required=True, help="The name of the subscription."
 )
-ROLES = split("-rs", "--roles", required=True, help="Behind commas.")
+ROLES = split("-rs", "--roles", required=True, help="With commas between.")
 
 
 def _of(thing: str, target: Parameter) -> dict[str, Call]:

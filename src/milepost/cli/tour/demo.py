@@ -80,7 +80,7 @@ def _official_client() -> ModuleType:
         return importlib.import_module("pulsar")
     except ImportError:
         raise CommandFailed(
-            "the tour needs the official Pulsar client; pip install pulsar-client", Exit.FAILED
+            "the tour needs the official Pulsar client; pip install pulsar-client", Exit.USAGE
         ) from None
 
 

@@ -37,3 +37,9 @@ def test_a_line_asks_this(line: Line, words: str, request_line: str, body: Any) 
 def test_what_is_printed(line: Line) -> None:
     shown = line("topics", "permissions", TOPIC, answers=({"r": ["produce", "consume"]},))
     assert shown == "r    [produce, consume]\n"
+
+
+def test_an_action_that_is_not_one_is_named(line: Line) -> None:
+    line("topics", "grant-permission", TOPIC, "-r", "r", "-a", "produce,consme")
+    assert (line.code, line.asked) == (2, [])
+    assert "'consme': expected produce, consume, functions, " in line.err

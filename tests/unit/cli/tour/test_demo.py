@@ -24,7 +24,7 @@ def test_without_the_official_client_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pulsar", None)
-    assert run(["demo"]) == Exit.FAILED
+    assert run(["demo"]) == Exit.USAGE
     assert capsys.readouterr().err == (
         "milepost: the tour needs the official Pulsar client; pip install pulsar-client\n"
     )
