@@ -169,7 +169,7 @@ def test_credentials_that_do(guarded: Serving, tmp_path: Path) -> None:
         (["topics", "get-message-id-by-index", "-i", "-1", "nothing"], NOT_FOUND, "-1"),
         (["topics", "create", "a/b"], USAGE, "expected tenant/namespace/topic"),
         (["topics", "create-partitioned-topic", "-p", "0", "zero"], USAGE, "zero"),
-        (["topics", "create-partitioned-topic", "-p", "x", "zero"], USAGE, "not a valid integer"),
+        (["topics", "create-partitioned-topic", "-p", "x", "zero"], USAGE, "is not a whole number"),
         (["topics", "stats", "--frobnicate", "x"], USAGE, "No such option"),
         (["topics", "stats", "--get-precise-backlg", "x"], USAGE, "--get-precise-backlog"),
         (["topics", "stat", "x"], USAGE, "did you mean stats?"),

@@ -93,6 +93,14 @@ COMMANDS = {
 }
 
 
+# What click says of a number, and what we do.
+_PLAIN = {
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid integer": "is not a whole number",
+    "is not a valid float range": "is not a number",
+}
+
+
 class _PipeClosed(Exception):
     """The reader of our output has left. Not an OSError, which click would answer in its own way."""
 
@@ -155,6 +163,8 @@ def _run(args: list[str]) -> int:
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else _command_path(args)
         message = " ".join(error.format_message().split()).rstrip(".")
+        for words, plain in _PLAIN.items():
+            message = message.replace(words, plain)
         return _fail(one_line(f"{message} (see `{where} --help`)"), Exit.USAGE)
     except click.ClickException as error:
         return _fail(one_line(error.format_message()), Exit.USAGE)

@@ -128,6 +128,8 @@ def _parse_topic(text: str) -> TopicName:
         raise InvalidTopicName(f"topic name {text!r} is not text")
     scheme, separator, path = text.partition("://")
     if not separator:
+        if text.startswith((f"{PERSISTENT}:/", f"{NON_PERSISTENT}:/")):
+            raise _invalid("topic", text, f"expected {PERSISTENT}://tenant/namespace/topic")
         scheme, path = PERSISTENT, text if "/" in text else f"public/default/{text}"
     full = f"{scheme}://{path}"
     _check_text("topic", full)

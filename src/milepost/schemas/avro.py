@@ -94,7 +94,7 @@ def write(schema: Any, value: Any) -> bytes:
         fastavro.schemaless_writer(buffer, schema, value)
     except Exception as failure:
         raise SchemaMismatch(
-            f"a value that its Avro schema does not fit: {failure!r:.300}"
+            f"a value that its Avro schema does not fit: {str(failure) or repr(failure):.300}"
         ) from None
     return buffer.getvalue()
 

@@ -60,6 +60,11 @@ def test_help_imports_neither_the_broker_nor_what_it_stands_on() -> None:
             "there is no command 'shw'; did you mean show? (see `milepost config --help`)",
         ),
         (["config", "show", "--prot", "1"], None),
+        (
+            ["produce", "orders", "-n", "x"],
+            "Invalid value for '-n' / '--num-produce': 'x' is not a whole number (see `milepost produce "
+            "--help`)",
+        ),
         (["config", "show", "--port", "x"], None),
         (["serve", "--log-level", "loud"], None),
         (["serve", "--set", "port"], "--set 'port': expected NAME=VALUE"),

@@ -451,7 +451,9 @@ class Directory:
                 raise TopicNotFound(f"partitioned topic {name} was deleted meanwhile")
             before = int(doc["partitions"])
             if partitions < before:
-                raise FewerPartitions(f"{partitions} partitions for {name}, which has {before}")
+                raise FewerPartitions(
+                    f"{partitions} partitions for {name}, which has {before} and can only get more"
+                )
             doc = {**doc, "partitions": partitions}
             catalog.put_doc(PARTITIONED, key, doc)
             return doc, before, furnish(catalog, before)

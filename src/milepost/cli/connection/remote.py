@@ -104,7 +104,11 @@ def _next_step(code: Exit, ctx: click.Context, where: Endpoint, error: AdminErro
         return _of_a_partition(ctx, topic, error.reason)
     if code is Exit.NOT_FOUND:
         return _where_to_look(ctx, topic, error.reason)
-    if code is Exit.CONFLICT and ctx.info_name in _DELETING:
+    if (
+        code is Exit.CONFLICT
+        and ctx.info_name in _DELETING
+        and "not partitioned" not in error.reason
+    ):
         return _what_is_in_the_way(ctx)
     if code is Exit.FAILED:
         return f"the log of the broker at {error.url} has more"

@@ -193,11 +193,21 @@ def _from_avro_json(schema: Any, value: Any) -> Any:
     try:
         (read,) = fastavro.json_reader(text, schema)
     except Exception as failure:  # of many kinds, for JSON that a person has written
+        lacks = _lacked(schema, value)
+        why = f"it lacks {', '.join(lacks)}" if lacks else str(failure) or repr(failure)
         raise SchemaMismatch(
-            f"JSON that its Avro schema does not fit: {failure!r:.200}; a union's value stands under "
+            f"JSON that its Avro schema does not fit: {why:.200}; a union's value stands under "
             'the name of its type, as {"string": "x"}'
         ) from None
     return read
+
+
+def _lacked(schema: Any, value: Any) -> list[str]:
+    """The fields of a record that its JSON lacks, which the library does not name."""
+    fields = (
+        schema.get("fields", ()) if isinstance(schema, dict) and isinstance(value, dict) else ()
+    )
+    return [one["name"] for one in fields if "default" not in one and one["name"] not in value]
 
 
 def _from_protobuf_json(schema: Schema, value: Any) -> bytes:

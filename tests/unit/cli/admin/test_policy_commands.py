@@ -106,7 +106,7 @@ def test_of_a_topic(line: Line, group: str, words: str, request_line: str, body:
         ("set-retention -t 3x -s 1G", "'3x': expected a time like"),
         ("set-retention -t 3h", "Missing option '-s' / '--size'"),
         ("set-deduplication", "give either --enable or --disable"),
-        ("set-max-producers-per-topic -p many", "'many' is not a valid integer"),
+        ("set-max-producers-per-topic -p many", "'many' is not a whole number"),
         ("set-backlog-quota -p producer_exception", "a quota of destination_storage needs --limit"),
         ("set-backlog-quota -p producer_exception -t message_age", "needs --limitTime"),
         ("set-backlog-quota -l 1G -p nonsense", "'nonsense' is not one of"),

@@ -89,6 +89,14 @@ def test_what_a_partitioned_topic_has_not_is_asked_of_its_partitions(
     assert line.err.endswith(f"orders is partitioned; {step}\n")
 
 
+def test_a_deletion_by_the_wrong_command_is_no_matter_of_force(line: Line) -> None:
+    refusal = error_of(
+        "DELETE /x", "u", 409, b'{"reason": "orders is not partitioned; delete it as"}'
+    )
+    line("topics", "delete-partitioned-topic", TOPIC, answers=(refusal,))
+    assert line.err.endswith("orders is not partitioned; delete it as\n")
+
+
 def test_a_reason_that_names_a_partition_is_enough(line: Line) -> None:
     reason = (
         f"{TOPIC} is partitioned, and this is told of single partitions, as {TOPIC}-partition-0"

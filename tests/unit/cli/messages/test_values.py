@@ -114,6 +114,11 @@ def test_json_that_an_avro_schema_does_not_fit(value: Any) -> None:
         codec("AVRO", ORDER).encode(value)
 
 
+def test_a_field_that_json_lacks_is_named() -> None:
+    with pytest.raises(SchemaMismatch, match="does not fit: it lacks id, raw, tags, at;"):
+        codec("AVRO", ORDER).encode({"note": None})
+
+
 def schemas(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[TopicSchemas, Played]:
     transport = Played(*answers)
     monkeypatch.setattr(Endpoint, "admin", lambda self: Face(transport))
