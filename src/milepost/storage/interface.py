@@ -87,8 +87,10 @@ class Log(Protocol):
         """Number the entries and journal them as one block: all become durable, or none."""
         ...
 
-    def append_one(self, payload: bytes, count: int, now_ms: int, answered: Done) -> Block:
-        """Append one plain entry. `answered` has to let the log hear the answer before anything else."""
+    def append_one(
+        self, payload: bytes, count: int, now_ms: int, answered: Done, flags: int = 0
+    ) -> Block:
+        """Append one entry. `answered` has to let the log hear the answer before anything else."""
         ...
 
     def hear(self, error: PersistenceError | None) -> PersistenceError | None:

@@ -417,13 +417,14 @@ class Store:
             return
         parts: list[Part] = []
         whole: set[int] = set()  # the snapshot of a state has all its facts
+        known = -1  # most are of one state
         for state_id, fact, _ in gathered:
-            if state_id in whole:
-                continue
-            if self._takes_whole_state(state_id):
-                whole.add(state_id)
-                parts.append(Part(STATE, state_id, self._open_states[state_id]()))
-            else:
+            if state_id != known:
+                known = state_id
+                if state_id not in whole and self._takes_whole_state(state_id):
+                    whole.add(state_id)
+                    parts.append(Part(STATE, state_id, self._open_states[state_id]()))
+            if state_id not in whole:
                 parts.append(_new_part(Part, (FACT, state_id, fact)))
         heard = partial(_tell_all, [done for _, _, done in gathered])
         self.journal.submit(FACTS, 0, (encode_parts(parts),), heard)

@@ -83,6 +83,7 @@ from milepost.wire.scanners.transaction_scan import (
     read_transaction,
     scan_long_addition,
     scan_transaction,
+    scan_transactions,
 )
 
 # A client's command without an entry; only lists of message ids grow with what a client holds.
@@ -118,6 +119,7 @@ _ACK: Final[int] = Kind.ACK
 _FLOW: Final[int] = Kind.FLOW
 _SEND: Final[int] = Kind.SEND
 _SEND_BYTE: Final = bytes((_SEND,))
+_TRANSACTION_BYTES: Final = frozenset(bytes((kind,)) for kind in TRANSACTION_KINDS)
 _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
 _CONNECT: Final[int] = Kind.CONNECT
@@ -259,8 +261,17 @@ class ServerProtocol(Connection):
                 if self._left <= 0:
                     self.has_more = True
                     break
-                if self.state is State.READY and data[at + 9 : at + 10] == _SEND_BYTE:
-                    at = scan_sends(data, at, self._frame_max, events)
+                if self.state is State.READY:
+                    # Where official clients write what kind of command it is.
+                    kind = data[at + 9 : at + 10]
+                    if kind == _SEND_BYTE:
+                        at = scan_sends(data, at, self._frame_max, events)
+                    elif kind in _TRANSACTION_BYTES:
+                        most = (self._left - 1) // TRANSACTION_WEIGHT + 1
+                        at, count = scan_transactions(data, at, events, most)
+                        self._left -= count * TRANSACTION_WEIGHT
+                        if self._left <= 0:
+                            continue
                 if at == len(data):
                     break
                 bounds = frame_bounds(data, at, self._frame_max)

@@ -25,6 +25,8 @@ from milepost.wire.events import (
 from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_frame
 from milepost.wire.protocol import (
     COMMAND_SIZE_MAX,
+    HEARD_MAX,
+    TRANSACTION_WEIGHT,
     UNUSUAL_IDS_MAX,
     ClientProtocol,
     ServerProtocol,
@@ -738,3 +740,12 @@ class TestWorkInOneTurn:
         command = pb.CommandAck(consumer_id=1, ack_type=0, message_id=[one])
         protocol = ready(max_message_size=8 * 1024 * 1024)
         assert reason_of(protocol.receive(reply(command))) == "bad_command_size"
+
+
+@pytest.mark.parametrize("before", [b"", SEND], ids=["alone", "behind a SEND"])
+def test_very_many_commands_of_transactions_are_heard_in_several_goes(before: bytes) -> None:
+    protocol, most = ready(), HEARD_MAX // TRANSACTION_WEIGHT
+    new = reply(pb.CommandNewTxn(request_id=1, txn_ttl_millis=60_000, tc_id=0))
+    heard = protocol.receive(before + new * (most + 3))
+    assert (len(heard) - bool(before), protocol.has_more) == (most, True)
+    assert (len(protocol.receive(b"")), protocol.has_more) == (3, False)

@@ -457,7 +457,8 @@ class Session:
         if self.is_closed or not buffers:
             return
         self.protocol.writelines(buffers)
-        self._unflushed_size += sum(map(len, buffers))
+        for buffer in buffers:  # mostly one
+            self._unflushed_size += len(buffer)
         if self._unflushed_size >= self._unflushed_size_max:
             # Many subscriptions may write to this client in one turn. Only the transport knows when it is
             # too much, and the next subscription must see that.

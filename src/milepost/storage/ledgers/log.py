@@ -227,8 +227,10 @@ class Log:
         staged.append((sequence, block))
         return block
 
-    def append_one(self, payload: bytes, count: int, now_ms: int, answered: Done) -> Block:
-        """Append one plain entry, in fewer steps where nothing is unusual. `answered` gets the journal's
+    def append_one(
+        self, payload: bytes, count: int, now_ms: int, answered: Done, flags: int = 0
+    ) -> Block:
+        """Append one entry, in fewer steps where nothing is unusual. `answered` gets the journal's
         answer, and has to let the log `hear` it before anything else."""
         ledgers = self._ledgers
         if (
@@ -240,7 +242,7 @@ class Log:
             or self.loss
             or self.stall
         ):
-            return self._append([NewEntry(payload, count)], now_ms, answered)
+            return self._append([NewEntry(payload, count, flags)], now_ms, answered)
         ledger = ledgers[-1]
         entry_id, index, end = ledger.entries, ledger.end_index, ledger.size_bytes
         ledger_id, time_ms = ledger.ledger_id, ledger.last_time_ms
@@ -251,10 +253,10 @@ class Log:
             or self._is_full(ledger, entry_id, end, index, now_ms)
             or time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX
         ):
-            return self._append([NewEntry(payload, count)], now_ms, answered)
-        block = Block.of_one(ledger_id, entry_id, index, time_ms, payload, count)
+            return self._append([NewEntry(payload, count, flags)], now_ms, answered)
+        block = Block.of_one(ledger_id, entry_id, index, time_ms, payload, count, flags)
         if not _fits(block, ledger.first_index, end):
-            return self._append([NewEntry(payload, count)], now_ms, answered)
+            return self._append([NewEntry(payload, count, flags)], now_ms, answered)
         data = block.data
         sequence = self._owner.submit(ENTRIES, ledger_id, (data,), answered)
         self._staged_ledger, self._staged_end = ledger, end + len(data)

@@ -172,17 +172,14 @@ def success(request_id: int) -> bytes:
 def transaction_response(kind: int, request_id: int, txn_id: TxnId) -> bytes:
     """The answer to a command of transactions that was obeyed, of this kind (51, 53, 55 or 57). The four
     look alike, and Go reads both numbers of the id without asking whether they are there."""
-    body = b"".join(
-        (
-            b"\x08",
-            encode_varint(request_id),
-            b"\x10",
-            encode_varint(txn_id.least),
-            b"\x18",
-            encode_varint(txn_id.most),
-        )
-    )
+    body = b"\x08" + encode_varint(request_id) + _txn_id_fields(txn_id)
     return _TRANSACTION_HEADS[kind][len(body)] + body
+
+
+@lru_cache(maxsize=256)
+def _txn_id_fields(txn_id: TxnId) -> bytes:
+    """A transaction is answered for several times."""
+    return b"\x10" + encode_varint(txn_id.least) + b"\x18" + encode_varint(txn_id.most)
 
 
 class MessageEncoder:

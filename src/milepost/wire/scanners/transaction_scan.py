@@ -1,9 +1,9 @@
 """Reads NEW_TXN, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN and END_TXN.
 
 A transaction of one message is four of them, so they are read by hand where they are short and written as
-official clients write them: all fields in their order, each once. `scan_transaction` returns None for
-anything else; the caller then asks the protobuf library through `read_transaction`, and the answer is the
-same. A property test holds them together.
+official clients write them: all fields in their order, each once. `scan_transactions` takes those of one read
+that follow each other, `scan_transaction` one, and returns None for anything else; the caller then asks the
+protobuf library through `read_transaction`, and the answer is the same. A property test holds them together.
 
     >>> scan_transaction(bytes.fromhex("0838c203080807100518002000"), 0, 13)
     EndTransaction(request_id=7, txn_id=TxnId(most=0, least=5), action=0, also=(), series=None)
@@ -11,6 +11,7 @@ same. A property test holds them together.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -24,9 +25,11 @@ from milepost.wire.events import (
     AddTopics,
     EndTransaction,
     NewTransaction,
+    ServerEvent,
     TransactionRequest,
     TransactionSeries,
 )
+from milepost.wire.frames import HEADER_SIZE
 from milepost.wire.scanners.varint import read_rest, read_varint
 
 # Numbers of the commands. The tag of each has two bytes, the second of them the same.
@@ -54,6 +57,8 @@ _TOPIC: Final = 1 << 3 | 2
 _NAME: Final = 2 << 3 | 2
 _ABORT: Final = int(pb.ABORT)
 
+_unpack_sizes = cast("Callable[[bytes, int], tuple[int, int]]", struct.Struct(">II").unpack_from)
+
 # Skip the argument handling of a named tuple's constructor, which is half of its time.
 _new_txn_id = cast("Callable[[type[TxnId], tuple[object, ...]], TxnId]", tuple.__new__)
 _new_new = cast(
@@ -63,6 +68,30 @@ _new_topics = cast("Callable[[type[AddTopics], tuple[object, ...]], AddTopics]",
 _new_end = cast(
     "Callable[[type[EndTransaction], tuple[object, ...]], EndTransaction]", tuple.__new__
 )
+
+
+def scan_transactions(
+    data: bytes, at: int, events: list[ServerEvent], count_max: int
+) -> tuple[int, int]:
+    """Append the commands of transactions whose frames begin at `at` to `events`, at most so many; where the
+    first other frame begins, and how many there were.
+
+    Clients with many transactions ask for several in one read. What is unusual, wrong or not complete yet is
+    left where it is.
+    """
+    count, data_size = 0, len(data)
+    while count < count_max and data_size - at > HEADER_SIZE:
+        total, size = _unpack_sizes(data, at)
+        end = at + 4 + total
+        if total != size + 4 or end > data_size:
+            break
+        event = scan_transaction(data, at + HEADER_SIZE, end)
+        if event is None:
+            break
+        events.append(event)
+        count += 1
+        at = end
+    return at, count
 
 
 def scan_transaction(data: bytes, at: int, end: int) -> TransactionRequest | None:

@@ -13,11 +13,18 @@ from milepost.wire.events import (
     AddTopics,
     EndTransaction,
     NewTransaction,
+    ServerEvent,
     TransactionRequest,
     TransactionSeries,
 )
+from milepost.wire.frames import command_frame
 from milepost.wire.scanners.encode import transaction_response
-from milepost.wire.scanners.transaction_scan import SIZE_MAX, read_transaction, scan_transaction
+from milepost.wire.scanners.transaction_scan import (
+    SIZE_MAX,
+    read_transaction,
+    scan_transaction,
+    scan_transactions,
+)
 
 LAST = 2**64 - 1  # -1 in an unsigned field
 TXN = {"request_id": 300, "txnid_least_bits": 7, "txnid_most_bits": 0}
@@ -150,3 +157,36 @@ def test_answers_are_the_librarys(answer: type[Message], request_id: int, txn_id
     data = encode_command(message)
     kind = data[1]
     assert transaction_response(kind, request_id, txn_id)[8:] == data
+
+
+def frames_of(*commands: Message) -> bytes:
+    return b"".join(command_frame(encode_command(command)) for command in commands)
+
+
+NEW = pb.CommandNewTxn(request_id=1, txn_ttl_millis=60_000, tc_id=0)
+END = pb.CommandEndTxn(**TXN, txn_action=pb.COMMIT)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"",
+        frames_of(END)[:-1],
+        frames_of(END)[:9],
+        frames_of(pb.CommandFlow(consumer_id=1, messagePermits=1)),
+        frames_of(pb.CommandNewTxn(request_id=1)),
+        bytes(12),
+        b"\xff" * 12,
+    ],
+    ids=["nothing", "not whole", "not a size", "another", "unusual", "zeros", "nonsense"],
+)
+def test_those_of_one_read_are_read_together_up_to_what_is_none(behind: bytes) -> None:
+    data, events = frames_of(NEW, END), list[ServerEvent]()
+    assert scan_transactions(data + behind, 0, events, 100) == (len(data), 2)
+    assert events == [NewTransaction(1, 60_000, 0), EndTransaction(300, TxnId(0, 7), pb.COMMIT)]
+
+
+def test_no_more_are_read_together_than_asked_for() -> None:
+    size, events = len(frames_of(NEW)), list[ServerEvent]()
+    assert scan_transactions(frames_of(NEW) * 5, size, events, 3) == (4 * size, 3)
+    assert events == [NewTransaction(1, 60_000, 0)] * 3

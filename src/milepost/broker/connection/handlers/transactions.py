@@ -6,6 +6,7 @@ An answer means that what it says is on disk. A transaction belongs to the role 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.auth.authorizer import Target
@@ -54,19 +55,19 @@ def new_transaction(session: Session, command: NewTransaction) -> Work:
     new run aborts those that earlier runs have open."""
     service = session.broker.transactions
     service.check_coordinator(command.coordinator)
-
-    def obey() -> None:
-        txn_id = service.new(
-            timeout_ms=command.timeout_ms,
-            owner=session.role,
-            series=None if command.series is None else Series(*command.series),
-            done=lambda error: _answer(session, command, error, replies.new_transaction, txn_id),
-        )
-
     if not service.is_ready:
-        return _after(service.make_ready(), obey)
-    obey()
+        return _after(service.make_ready(), partial(_open, session, command))
+    _open(session, command)
     return None
+
+
+def _open(session: Session, command: NewTransaction) -> None:
+    txn_id = session.broker.transactions.new(
+        timeout_ms=command.timeout_ms,
+        owner=session.role,
+        series=None if command.series is None else Series(*command.series),
+        done=lambda error: _answer(session, command, error, replies.new_transaction, txn_id),
+    )
 
 
 @handles(Kind.ADD_PARTITION_TO_TXN, needs=Operation.IDENTIFIED)
