@@ -78,6 +78,8 @@ class Transactions:
         self._making: dict[int, asyncio.Future[None]] = {}
         # Ends that are on their way: one that is asked for again waits for the same.
         self._ends: dict[TxnId, End] = {}
+        # Of these the commits of series, by role and name: of each series one at a time.
+        self._committing: dict[tuple[str | None, str], End] = {}
         # Deletions of subscriptions that the catalog may refuse: done when it has answered.
         self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
         # Those of them that were asked for in this turn, and are not submitted yet.
@@ -437,6 +439,8 @@ class Transactions:
         for txn in end.txns:
             txn.is_ending = True
             self._ends[txn.txn_id] = end
+        if (key := end.committed_series) is not None:
+            self._committing[key] = end
         return end
 
     def _check_commit(self, end: End) -> None:
@@ -460,11 +464,8 @@ class Transactions:
         if series is None or first.decided is not None:
             return
         self.coordinator.series.check_step(first.owner or "", series)
-        for other in self._ends.values():
-            rival = other.txns[0]
-            is_same = rival.series is not None and rival.series.name == series.name
-            if is_same and rival.owner == first.owner and other.outcome is Outcome.COMMIT:
-                raise ServiceNotReady(f"another step of series {series.name} is being committed")
+        if end.committed_series in self._committing:
+            raise ServiceNotReady(f"another step of series {series.name} is being committed")
         for txn in self.coordinator.of_series(first.owner, series):
             if txn.decided is COMMIT and txn not in end.txns:
                 self._unasked.end([txn])
@@ -635,6 +636,8 @@ class Transactions:
         self._gather(end)
 
     def _answer(self, end: End, error: MilepostError | None) -> None:
+        if (key := end.committed_series) is not None and self._committing.get(key) is end:
+            del self._committing[key]
         for txn in end.txns:
             del self._ends[txn.txn_id]
             if error is not None:

@@ -53,6 +53,14 @@ class End:
         self.shards = frozenset(elsewhere.values())
         """Others that have a part of it."""
 
+    @property
+    def committed_series(self) -> tuple[str | None, str] | None:
+        """The role and the name of the series of which it commits a step; None if it does not."""
+        first = self.txns[0]
+        if self.outcome is not COMMIT or first.series is None:
+            return None
+        return first.owner, first.series.name
+
     def is_of(self, txn_ids: Sequence[TxnId]) -> bool:
         return {txn.txn_id for txn in self.txns} == set(txn_ids)
 

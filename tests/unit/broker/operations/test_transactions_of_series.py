@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from stage.stage import TOPIC, Stage
-from stage.talk import error_of, produce, request, subscribe, text_of
+from stage.talk import answer, ask, error_of, produce, request, subscribe, text_of
 from stage.transactions import (
     ABORT,
     COMMIT,
@@ -305,6 +305,48 @@ class TestSteps:
 def end_run(stage: Stage, client: Loopback, run: str, action: Any = ABORT, name: str = "q") -> Any:
     command = pb.CommandEndTxn(txn_action=action, series=pb.TxnSeries(name=name, run=run))
     return request(stage, client, command)
+
+
+class _Walked(dict[TxnId, Any]):
+    """Counts how often it was walked through."""
+
+    walks = 0
+
+    def values(self) -> Any:
+        self.walks += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+    def __iter__(self) -> Iterator[TxnId]:
+        self.walks += 1
+        return super().__iter__()
+
+
+class TestManyCommitsOnTheirWay:
+    def test_a_commit_does_not_look_at_those_of_other_series(
+        self, stage: Stage, work: Work
+    ) -> None:
+        service = stage.broker.transactions
+        service._ends = ends = _Walked()
+        txns = [new(stage, work.client, name=f"q{number}") for number in range(20)]
+        rival = new(stage, work.client, name="q0", step=2)
+        stage.engine.holds_journal = True
+        asked = [
+            ask(work.client, pb.CommandEndTxn(txn_action=COMMIT, **within(txn))) for txn in txns
+        ]
+        stage.turn()
+        assert len(ends) == 20
+        assert not ends.walks
+        # Another step of one of these series still has to wait.
+        assert error_of(end(stage, work.client, rival)) == "ServiceNotReady"
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert not [one for one in asked if error_of(answer(work.client, one, stage))]
+        assert not error_of(end(stage, work.client, rival))
+        assert not service._committing
 
 
 class TestRuns:
