@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from crash.test_transaction_images import failures
-from milepost.broker.operations import transactions
+from milepost.broker.subscription import pending_acks
 from milepost.broker.subscription.ack_journal import AckJournal
 from milepost.broker.topic import dedup_state
 from milepost.broker.transactions.coordinator import Coordinator, Outcome
@@ -40,7 +40,7 @@ def objection(*, faults: bool) -> str | None:
 
 
 def _pending_acks_not_restored(patch: Patch) -> None:
-    patch.setattr(transactions, "pend_again", lambda topic: None)
+    patch.setattr(pending_acks, "pend_again", lambda topic: None)
 
 
 def _commit_applied_twice(patch: Patch) -> None:

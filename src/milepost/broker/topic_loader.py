@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.operations import compaction_run, transactions
+from milepost.broker.subscription import pending_acks
 from milepost.broker.subscription.broadcast import (
     BROADCAST,
     MEMBER_STATE,
@@ -65,7 +66,7 @@ async def open_states(
                 # The disk may have refused a member's ack and taken the group's move behind it.
                 subscription.settle()
         if topic.transactions is not None:
-            transactions.pend_again(topic)
+            pending_acks.pend_again(topic)
         if topic.policies.deduplication:
             engine = broker.engine
             state, stored = dedup or await dedup_state.begin(topic, engine)

@@ -785,17 +785,3 @@ def _note_entry(transactions: TopicTransactions, entry: Entry) -> None:
         assert txn_id is not None, f"entry {entry.position} has no transaction"
         span = entry.span
         transactions.wrote(txn_id, span.first_index, span.end_index)
-
-
-def pend_again(topic: Topic) -> None:
-    """What open transactions have acked is with no consumer, as it was before the restart."""
-    transactions = topic.transactions
-    assert transactions is not None
-    for subscription in topic.subscriptions.values():
-        for part in subscription.parts():
-            if part.state_id is None:
-                continue
-            for acks in transactions.pending(part.state_id).values():
-                if acks.epoch == part.cursor.epoch:
-                    pended = part.cursor.pend(list(part.cursor.backlog_ranges() & acks.ranges))
-                    part.unshown.recovered(pended.ranges)

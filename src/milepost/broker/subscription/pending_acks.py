@@ -35,6 +35,7 @@ from milepost.wire.scanners.ack_slices import ranges_in
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.topic.topic import Topic
     from milepost.broker.transactions.topic_transactions import TopicTransactions
     from milepost.positions.transactions import TxnId
 
@@ -110,6 +111,23 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         done(error)
 
     journal.beside(transactions.state_id, fact, durable)
+
+
+def pend_again(topic: Topic) -> None:
+    """What open transactions have acked is with no consumer, as it was before the restart."""
+    transactions = topic.transactions
+    assert transactions is not None
+    for subscription in topic.subscriptions.values():
+        for part in subscription.parts():
+            pending = {} if part.state_id is None else transactions.pending(part.state_id)
+            if not pending:
+                continue
+            # Once for all of them: there may be ten thousand. What is pended stays part of it.
+            backlog = part.cursor.backlog_ranges()
+            for acks in pending.values():
+                if acks.epoch == part.cursor.epoch:
+                    pended = part.cursor.pend(list(backlog & acks.ranges))
+                    part.unshown.recovered(pended.ranges)
 
 
 def count_of(subscription: Subscription) -> int:

@@ -39,10 +39,12 @@ from stage.transactions import (
     within,
 )
 
-from milepost.broker.subscription.pending_acks import RANGES_MAX
+from milepost.broker.subscription.pending_acks import RANGES_MAX, pend_again
 from milepost.broker.topic.transaction_ends import ignore
+from milepost.cursor.cursor import TRANSACTIONS, Cursor
 from milepost.errors import PersistenceError
 from milepost.positions import TxnId
+from milepost.positions.ranges import IndexRanges
 from milepost.testing.peer import Loopback, RecordingPeer
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Ack, WireId
@@ -464,3 +466,28 @@ def refuse_changes(stage: Stage) -> None:
 
     for call in stage.engine._changes:
         call.change = refuse
+
+
+def test_a_topic_that_opens_looks_at_a_backlog_once_for_all_transactions(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = started(stage, sub_type=SHARED)
+    client.say(*[message(number) for number in range(20)])
+    stage.turn()
+    client.take()
+    for number in range(10):
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2 * number)))
+    stage = stage.restarted()
+    topic, looks = stage.topic(), 0
+    backlog_ranges = Cursor.backlog_ranges
+
+    def look(cursor: Cursor) -> IndexRanges:
+        nonlocal looks
+        looks += 1
+        return backlog_ranges(cursor)
+
+    monkeypatch.setattr(Cursor, "backlog_ranges", look)
+    pend_again(topic)  # as it did when it opened
+    assert looks == 1
+    assert topic.subscriptions["s"].cursor.inflight_count_of(TRANSACTIONS) == 10
