@@ -17,6 +17,7 @@ from typing import NamedTuple
 from milepost.errors import CorruptData, Fenced, WrongBucket
 from milepost.storage.bucket.manifest import KEY, Manifest, Place, first_manifest
 from milepost.storage.bucket.objects import Pause, Steps, created, fetched, replaced
+from milepost.storage.bucket.upkeep.lost import checked_new, lost
 from milepost.storage.files import Buffer
 from milepost.storage.header import HEADER_SIZE, FileHeader
 
@@ -110,7 +111,7 @@ def claimed(
     """Become the owner: the manifest with the next epoch.
 
     With an `epoch` only as long as the manifest is of that one, 0 for none; else `Fenced`: another broker
-    came first.
+    came first. `CorruptData` if the manifest is gone and what it named is there.
     """
     attempt = 0
     while True:
@@ -120,6 +121,7 @@ def claimed(
         if epoch is not None and there != epoch:
             raise Fenced(f"another broker came first: the manifest is of epoch {there}")
         if found is None:
+            yield from checked_new(KEY)
             manifest = first_manifest(cluster, owner, nonce)
             tag = yield from created(KEY, manifest.encode())
         else:
@@ -135,6 +137,56 @@ def claimed(
             return Claim(manifest, tag)
         yield Pause(attempt)
         attempt += 1
+
+
+def checked_whole(claim: Claim, there: Iterable[tuple[Place, int]]) -> Steps[None]:
+    """Raise `CorruptData` if a group that was answered is gone, or the manifest is an old one. `there`: the
+    places of the objects that are there, with their sizes, listed after the claim.
+
+    What is proved by what is there: an owner has at most `WINDOW` groups on their way, so a group further
+    behind a gap proves that the gap was filled. A seal is created at the first absent number, and nothing is
+    written in an epoch before those before it are sealed. To seal such a gap would lose what lies behind it.
+    """
+    floor, own = claim.manifest.floor, claim.manifest.epoch
+    epochs: dict[int, dict[int, int]] = {}
+    for place, size in there:
+        if place >= floor:
+            epochs.setdefault(place.epoch, {})[place.number] = size
+    if later := [epoch for epoch in epochs if epoch >= own]:
+        # Nothing was written under this claim yet.
+        if (yield from _is_ours(claim)):
+            raise CorruptData(
+                f"{KEY}: is of epoch {own}, and {group_key(Place(max(later), 0)).rpartition('/')[0]}/ is "
+                "there: it is an old one; restore the newest from the store's versions"
+            )
+        return
+    last = max(epochs, default=floor.epoch)
+    for epoch in range(floor.epoch, last + 1):
+        numbers = epochs.get(epoch, {})
+        number = floor.number if epoch == floor.epoch else 0
+        while number in numbers and not is_seal_size(numbers[number]):
+            number += 1
+        if number in numbers:
+            continue  # it is sealed
+        behind = (
+            Place(epoch, one)
+            for one, size in sorted(numbers.items())
+            if one >= number + WINDOW or (one > number and is_seal_size(size))
+        )
+        beyond = (Place(last, one) for one in sorted(epochs.get(last, ())) if epoch < last)
+        proof = next(iter((*behind, *beyond)), None)
+        # A list is not of one moment, and a later owner deletes what is below its floor.
+        key = group_key(Place(epoch, number))
+        if proof is not None and (yield from fetched(key)) is None:
+            if (yield from _is_ours(claim)):
+                raise lost(key, f"{group_key(proof)} proves that it was there")
+            return
+
+
+def _is_ours(claim: Claim) -> Steps[bool]:
+    """Is the manifest still that of the claim?"""
+    found = yield from fetched(KEY)
+    return found is not None and found.tag == claim.tag
 
 
 def sealed_groups(claim: Claim) -> Steps[list[Group]]:

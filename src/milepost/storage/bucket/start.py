@@ -226,7 +226,9 @@ async def take_over(
         there = list(await perform(objects, collector.found()))
         claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce, epoch))
         lapses = objects.lapses
-        ahead = await _ahead(objects, claim.manifest)
+        chained = await _chained(objects)
+        await perform(objects, chain.checked_whole(claim, chained))
+        ahead = await _ahead(objects, claim.manifest, chained)
         groups = await perform(ahead, chain.sealed_groups(claim))
         if not claim.manifest.image:
             return Taken(claim, None, groups, there, lapses)
@@ -261,13 +263,20 @@ class _Ahead:
         await self._objects.close()
 
 
-async def _ahead(objects: Objects, manifest: Manifest) -> Objects:
-    """Read the groups from the floor on, many at a time. What is above the floor stays as it is."""
-    keys = [
-        key
-        for key, _ in await perform(objects, listed(chain.FOLDER))
-        if (place := chain.place_of(key)) is not None and place >= manifest.floor
+async def _chained(objects: Objects) -> list[tuple[Place, int]]:
+    """The groups and seals that are there, and their sizes."""
+    return [
+        (place, size)
+        for key, size in await perform(objects, listed(chain.FOLDER))
+        if (place := chain.place_of(key)) is not None
     ]
+
+
+async def _ahead(
+    objects: Objects, manifest: Manifest, chained: Iterable[tuple[Place, int]]
+) -> Objects:
+    """Read the groups from the floor on, many at a time. What is above the floor stays as it is."""
+    keys = [group_key(place) for place, _ in chained if place >= manifest.floor]
     found: dict[str, Found] = {}
     turns = asyncio.Semaphore(_READS)
 

@@ -14,6 +14,7 @@ import pytest
 
 from milepost.errors import (
     BucketUnusable,
+    CorruptData,
     Fenced,
     PersistenceError,
     UnknownFormat,
@@ -171,6 +172,102 @@ def test_what_was_answered_is_there_for_a_broker_with_an_empty_directory(tmp_pat
         found = await second.found("a")
         assert await second.read(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
         assert found.next_index == 6
+
+    on_loop(tmp_path, test)
+
+
+async def _refused(bench: Bench, says: str) -> None:
+    """A start is refused, and deletes and seals nothing."""
+    before = {key for key in bench.bucket.objects if not key.startswith("board/")}
+    with pytest.raises(CorruptData, match=says):
+        await bench.broker()
+    after = {key for key in bench.bucket.objects if not key.startswith("board/")}
+    assert after == before
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_bucket_without_its_manifest_is_not_begun_anew(tmp_path: Path, is_folded: bool) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.publish(await first.topic("a"), b"one", b"two")
+        if is_folded:
+            await first.engine.checkpoint()
+        await first.kill()
+        kept = bench.bucket.objects.pop("manifest")
+        await _refused(bench, "manifest: is missing, and .* restore it from the store's versions")
+        bench.bucket.objects["manifest"] = kept
+        second = await bench.broker()
+        assert await second.read(await second.found("a")) == [b"one", b"two"]
+
+    on_loop(tmp_path, test)
+
+
+def test_objects_of_other_programs_do_not_keep_a_bucket_from_being_begun(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        bench.bucket.objects |= {"image/logo.png": b"", "journal/2026-11-19.md": b"", "x": b""}
+        await bench.broker()
+
+    on_loop(tmp_path, test)
+
+
+def test_a_gap_that_was_filled_is_not_sealed(tmp_path: Path) -> None:
+    """Sealed, it would end the epoch: what lies behind it was answered, and would be lost without a word."""
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        sent = [b"%d" % number for number in range(12)]
+        for payload in sent:
+            await first.publish(log, payload)
+        await first.kill()
+        gone = bench.keys("journal/")[2]
+        kept = bench.bucket.objects.pop(gone)
+        await _refused(bench, f"{gone}: is missing, and journal/00000001/.* proves")
+        bench.bucket.objects[gone] = kept
+        second = await bench.broker()
+        assert await second.read(await second.found("a")) == sent
+
+    on_loop(tmp_path, test)
+
+
+@pytest.mark.parametrize("is_seal", [False, True])
+def test_an_epoch_before_another_was_sealed(tmp_path: Path, is_seal: bool) -> None:
+    async def test(bench: Bench) -> None:
+        for payload in (b"one", b"two", b"three"):
+            broker = await bench.broker()
+            log = await (broker.topic("a") if payload == b"one" else broker.found("a"))
+            await broker.publish(log, payload)
+            await broker.kill()
+        *groups, seal = bench.keys("journal/00000002/")
+        gone = seal if is_seal else groups[-1]
+        kept = bench.bucket.objects.pop(gone)
+        await _refused(bench, f"{gone}: is missing, and journal/.* proves that it was there")
+        bench.bucket.objects[gone] = kept
+        last = await bench.broker()
+        assert await last.read(await last.found("a")) == [b"one", b"two", b"three"]
+
+    on_loop(tmp_path, test)
+
+
+def test_a_manifest_of_an_earlier_time_is_refused(tmp_path: Path) -> None:
+    """By it, groups that a later checkpoint has deleted never were there, and later packs are left over."""
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.publish(await first.topic("a"), b"one")
+        await first.kill()
+        old = bench.bucket.objects["manifest"]
+        for payload in (b"two", b"three"):
+            broker = await bench.broker()
+            await broker.publish(await broker.found("a"), payload)
+            await broker.kill()
+        newest, bench.bucket.objects["manifest"] = bench.bucket.objects["manifest"], old
+        await _refused(
+            bench, "manifest: is of epoch 2, and journal/00000003/ is there: it is an old"
+        )
+        bench.bucket.objects["manifest"] = newest
+        last = await bench.broker()
+        assert await last.read(await last.found("a")) == [b"one", b"two", b"three"]
 
     on_loop(tmp_path, test)
 
