@@ -1,7 +1,9 @@
 """The document of a cluster: its name, how many shards it has, and the secret its brokers share.
 
 It is created once, by the first broker, and never changed: the number of shards decides which of them has a
-topic. A bucket that holds the data of one broker is refused here, and one of a cluster is refused there.
+topic. The registry is created before it, and the shards behind it. Where one of the two is gone although what
+comes behind it is there, it was deleted, and none is made in its place. A bucket that holds the data of one
+broker is refused here, and one of a cluster is refused there.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from milepost.errors import BucketUnusable, UnknownFormat, WrongBucket
 from milepost.storage.bucket.manifest import CLUSTER, SHARDS_MAX
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Steps, created, fetched
+from milepost.storage.bucket.upkeep.lost import checked_new
+from milepost.storage.cluster import registry
 from milepost.storage.documents import check_fields, read_document
 
 KEY: Final = CLUSTER
@@ -67,7 +71,8 @@ def shard_prefix(number: int) -> str:
 
 def found(name: str, shards: int | None) -> Steps[ClusterDocument | None]:
     """The document of the cluster; None if this is the first broker. Writes nothing; `BucketUnusable` for a
-    bucket of another kind, another cluster, or another number of shards."""
+    bucket of another kind, another cluster, or another number of shards, `CorruptData` if shards are there
+    and the document is gone."""
     there = yield from fetched(KEY)
     if there is not None:
         document = ClusterDocument.decode(there.data)
@@ -78,6 +83,7 @@ def found(name: str, shards: int | None) -> Steps[ClusterDocument | None]:
             "the bucket holds the data of one broker: start without --shards, or give the "
             "brokers another prefix"
         )
+    yield from checked_new(KEY)
     return None
 
 
@@ -91,6 +97,7 @@ def joined(name: str, shards: int | None, first_shards: int, secret: str) -> Ste
         document = yield from found(name, shards)
         if document is not None:
             return document
+        yield from created(registry.KEY, registry.EMPTY.encode())
         document = ClusterDocument(name, shards or first_shards, secret)
         if (yield from created(KEY, document.encode())) is not None:
             return document

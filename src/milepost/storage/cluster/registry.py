@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from milepost.errors import BucketUnusable, UnknownFormat
-from milepost.storage.bucket.objects import Objects, Steps, created, fetched, perform, replaced
+from milepost.storage.bucket.objects import Objects, Steps, fetched, perform, replaced
 from milepost.storage.catalog.catalog import Catalog, Doc
 from milepost.storage.documents import check_fields, read_document
+
+logger = logging.getLogger(__name__)
 
 KEY: Final = "registry"
 FORMAT: Final = 1
@@ -85,6 +88,10 @@ class Content(NamedTuple):
         return cls(folders, recent)
 
 
+EMPTY: Final = Content({}, [])
+"""As the first broker of a cluster makes it."""
+
+
 class Outcome(NamedTuple, Generic[T]):
     result: T
     seen: str
@@ -94,23 +101,30 @@ class Outcome(NamedTuple, Generic[T]):
     is_new: bool
 
 
+def missing() -> BucketUnusable:
+    """Nothing is made in the place of a registry that is gone: policies and grants would be gone with it."""
+    return BucketUnusable(
+        f"the object `{KEY}` is missing: a rule or a person has deleted it; restore it from the store's "
+        "versions"
+    )
+
+
 def changed(change: Callable[[Catalog], T], fresh_nonce: Callable[[], str]) -> Steps[Outcome[T]]:
     """Let a change decide by what the bucket has, until what it decided is there."""
     found = yield from fetched(KEY)
     while True:
-        before = Content({}, []) if found is None else Content.decode(found.data)
+        if found is None:
+            raise missing()
+        before = Content.decode(found.data)
         documents = Documents(before.folders)
         result = change(cast("Catalog", documents))
-        seen = "" if found is None else found.tag
+        seen = found.tag
         if not documents.has_changed:
             return Outcome(result, seen, seen, False)
         nonce = fresh_nonce()
         recent = [*before.recent, nonce][-RECENT_MAX:]
         data = Content(documents.folders, recent).encode()
-        if found is None:
-            tag = yield from created(KEY, data)
-        else:
-            tag = yield from replaced(KEY, data, found.tag)
+        tag = yield from replaced(KEY, data, found.tag)
         if tag is not None:
             return Outcome(result, seen, tag, True)
         found = yield from fetched(KEY)
@@ -130,6 +144,8 @@ class BucketRegistry:
         self._turn = asyncio.Lock()
         # The tag of what memory has all of; empty if that is in doubt.
         self._seen = ""
+        # Was the object gone at the last look? It is said once.
+        self._is_missing = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __call__(
@@ -184,6 +200,9 @@ class BucketRegistry:
             return False  # what is under way reads it
         seen = self._seen
         found = await perform(self._objects, fetched(KEY))
+        if found is None and not self._is_missing:
+            logger.error("%s; until then nothing that all shards share can be changed", missing())
+        self._is_missing = found is None
         return found is not None and seen == self._seen and found.tag != seen
 
     def close(self) -> None:

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from milepost.errors import BucketUnusable, UnknownFormat, WrongBucket
+from milepost.errors import BucketUnusable, CorruptData, UnknownFormat, WrongBucket
 from milepost.storage.bucket.manifest import first_manifest
-from milepost.storage.bucket.objects import Scan, perform
+from milepost.storage.bucket.objects import Request, Scan, perform
 from milepost.storage.cluster.document import SECRET_SIZE, ClusterDocument, joined
 from milepost.storage.cluster.part import PartObjects
 from milepost.testing.bucket import MemoryBucket
@@ -42,6 +42,31 @@ def test_a_bucket_of_one_broker_is_refused() -> None:
     with pytest.raises(WrongBucket, match="start without --shards"):
         asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
     assert "cluster" not in bucket.objects
+
+
+def test_none_is_made_in_the_place_of_one_that_was_deleted() -> None:
+    """Another number of shards would have the topics elsewhere, and another secret keep brokers apart."""
+    bucket = MemoryBucket()
+    asyncio.run(perform(bucket, joined("c", 8, 8, SECRET)))
+    bucket.objects["shards/3/manifest"] = first_manifest("c", "b", "00").encode()
+    del bucket.objects["cluster"]
+    with pytest.raises(
+        CorruptData, match="cluster: is missing, and 1 objects that need it are there"
+    ):
+        asyncio.run(perform(bucket, joined("c", None, 4, OTHER)))
+    assert "cluster" not in bucket.objects
+
+
+def test_one_that_another_broker_creates_meanwhile_is_found() -> None:
+    bucket = MemoryBucket()
+    made = ClusterDocument("c", 8, SECRET).encode()
+
+    def fault(request: Request) -> None:
+        if isinstance(request, Scan):
+            bucket.objects |= {"cluster": made, "shards/0/manifest": b"{}"}
+
+    bucket.fault = fault
+    assert asyncio.run(perform(bucket, joined("c", None, 4, OTHER))).secret == SECRET
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,22 @@ from milepost.broker.directory.directory import load_namespaces
 from milepost.errors import AlreadyExists, BucketUnusable, UnknownFormat
 from milepost.storage.bucket.objects import Failed, Replace, Reply, Request
 from milepost.storage.catalog.catalog import Catalog
-from milepost.storage.cluster.registry import KEY, BucketRegistry, Content
+from milepost.storage.cluster.registry import EMPTY, KEY, BucketRegistry, Content
 from milepost.testing.bucket import MemoryBucket
+
+
+def begun() -> MemoryBucket:
+    """The bucket of a cluster that has just been made."""
+    bucket = MemoryBucket()
+    bucket.objects[KEY] = EMPTY.encode()
+    return bucket
 
 
 def run(play: Callable[[MemoryBucket, BucketRegistry, BucketRegistry], Awaitable[None]]) -> None:
     async def played() -> None:
         async def quiet() -> None: ...
 
-        bucket = MemoryBucket()
+        bucket = begun()
         await play(bucket, BucketRegistry(bucket, quiet), BucketRegistry(bucket, quiet))
 
     asyncio.run(played())
@@ -109,6 +116,7 @@ def test_a_change_that_finds_itself_under_another_has_that_one_read() -> None:
         async def quiet() -> None: ...
 
         bucket = Overtaken()
+        bucket.objects[KEY] = EMPTY.encode()
         one, other = BucketRegistry(bucket, quiet), BucketRegistry(bucket, quiet)
         await one(make("a"))
         bucket.overtake = lambda: other(make("c"))
@@ -184,13 +192,13 @@ def test_the_others_are_told_of_changes_and_of_nothing_else() -> None:
         async def tell() -> None:
             told.append(True)
 
-        bucket = MemoryBucket()
+        bucket = begun()
         registry = BucketRegistry(bucket, tell)
         await registry(make("a"))
         await registry(names)
         await registry(lambda catalog: catalog.put_doc("tenants", "a", {"n": 1}))
         assert told == [True]
-        assert not any(isinstance(one, Replace) for one in bucket.requests)
+        assert sum(isinstance(one, Replace) for one in bucket.requests) == 1
 
     asyncio.run(play())
 
@@ -210,3 +218,28 @@ def test_other_objects_are_refused() -> None:
             Content.decode(json.dumps(doc).encode())
     with pytest.raises(UnknownFormat):
         Content.decode(b'{"format": 9, "folders": {}, "recent": []}')
+
+
+def test_none_is_made_in_the_place_of_one_that_was_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would have no policy and no grant, and every process would forget those that it knows."""
+
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        await one(make("acme"))
+        kept = bucket.objects.pop(KEY)
+        for registry in (one, other):
+            with pytest.raises(BucketUnusable, match=r"`registry` is missing.*restore it"):
+                await registry(make("other"))
+            with pytest.raises(BucketUnusable, match="`registry` is missing"):
+                await registry.read(names, ignored)
+        assert KEY not in bucket.objects
+        assert [await one.has_changed() for _ in range(3)] == [False] * 3
+        assert [record.message.partition(":")[0] for record in caplog.records] == [
+            "the object `registry` is missing"
+        ]
+        bucket.objects[KEY] = kept
+        assert await one.has_changed()  # what is in memory was in doubt
+        assert await other.read(names, ignored) == ["acme"]
+
+    run(play)
