@@ -46,6 +46,13 @@ def check_url(url: str) -> None:
             f"bucket = {parts.scheme}://{parts.hostname or ''}{parts.path}…: only a bucket and a prefix; "
             "credentials belong into the environment"
         )
+    # A folder of this machine has such names; a store takes them for part of its keys, or refuses them.
+    folders = unquote(parts.path).removeprefix("/").removesuffix("/").split("/")
+    if parts.scheme != "file" and parts.path not in ("", "/") and {"", ".", ".."} & set(folders):
+        raise InvalidSetting(
+            f"bucket = {url!r}: the prefix has an empty part, '.' or '..': expected "
+            f"{parts.scheme}://name/prefix"
+        )
 
 
 def check_endpoint(url: str, name: str = "bucket_endpoint") -> None:

@@ -92,8 +92,8 @@ def remedy(failure: Failed, needs: str = _BROKER_NEEDS) -> str:
         return _REMEDIES[failure.code]
     if failure.code == NO_CREDENTIALS:
         return (
-            "there are no credentials in the environment (AWS_ACCESS_KEY_ID, …), and this machine "
-            "has no role: set them"
+            "there are no credentials in the environment (AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT, "
+            "AZURE_STORAGE_ACCOUNT_KEY, …), and this machine has no role: set them"
         )
     if failure.is_denied:
         return f"{needs}: look at the credentials, and at what they permit"

@@ -57,6 +57,12 @@ _CONNECT_S: Final = 5
 # A read of a ledger is tried this often before the reader hears of it, and not again after so long.
 _READS: Final = 8
 _READ_S: Final = 10.0
+# What each store's users have in the environment.
+_VARIABLES: Final = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL",
+    "gs": "GOOGLE_SERVICE_ACCOUNT",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME",
+}
 # How obstore tells an error: the request, how long it took, what became of it, and the body of the answer.
 _REQUEST: Final = re.compile(r"Error performing ([A-Z]+ \S+) in \S+ - (.*)", re.DOTALL)
 _STATUS: Final = re.compile(r"Server returned non-2xx status code: (\d+ [^:\n]*)")
@@ -110,7 +116,10 @@ def open_objects(
             **options,
         )
     except Exception as error:
-        raise BucketUnusable(f"{url}: {reason_of(error)}") from error
+        raise BucketUnusable(
+            f"{url}: {reason_of(error)}; look at the address, and at what the environment says of the "
+            f"store ({_VARIABLES[parts.scheme]}, …)"
+        ) from error
     return StoreObjects(store)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from milepost.broker.settings.settings import Settings
-from milepost.errors import InvalidSetting
+from milepost.errors import BucketUnusable, InvalidSetting
 from milepost.storage.bucket.address import check_environment, check_url
 from milepost.storage.bucket.stores import open_objects
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://name", "s3://name/a/b", "gs://n/p", "az://c/p", "file:///srv/x"]
+    "url",
+    ["s3://name", "s3://name/", "s3://name/a/b/", "gs://n/p", "az://c/p", "file:///srv/../x"],
 )
 def test_addresses_of_buckets_are_taken(url: str) -> None:
     assert Settings(bucket=url).bucket == url
@@ -26,6 +27,12 @@ def test_addresses_of_buckets_are_taken(url: str) -> None:
         ("file://host/x", "expected file:/// and the path of a folder"),
         ("file:///", "expected file:/// and the path of a folder"),
         ("s3://key:secret@b/p", "credentials belong into the environment"),
+        ("s3://key:secret@b//p", "credentials belong into the environment"),
+        ("s3://b//p", "the prefix has an empty part, '.' or '..': expected s3://name/prefix"),
+        ("s3://b//", "the prefix has an empty part"),
+        ("s3://b/../other", "the prefix has an empty part, '.' or '..'"),
+        ("gs://b/a/%2e%2e/c", "the prefix has an empty part, '.' or '..'"),
+        ("az://b/./c", "the prefix has an empty part, '.' or '..'"),
         ("file:///a?b=c", "bucket = file:///a…: only a bucket and a prefix"),
         ("s3://[x", "Invalid IPv6 URL"),
         ("file:///a\0b", "a name with a zero byte"),
@@ -91,3 +98,11 @@ def test_a_key_with_a_line_break_is_refused_by_the_name_of_its_variable(
     with pytest.raises(InvalidSetting, match="variable AWS_ACCESS_KEY_ID has a line br") as caught:
         open_objects("s3://b")
     assert "geheim" not in str(caught.value)
+
+
+def test_a_store_that_is_not_described_is_refused_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(BucketUnusable, match=r"az://c/p: .* says of the store .AZURE_STORAGE_ACC"):
+        open_objects("az://c/p")
