@@ -158,9 +158,11 @@ class Forwarding:
 
     async def _at_coordinator(self, text: str, scope: Scope, receive: Receive) -> Answer | None:
         """What the worker of a coordinator answers; a number of none is refused here."""
-        if not text.isdecimal() or int(text) not in self._all or int(text) == self._workers.number:
+        # Python reads no number of thousands of digits.
+        number = int(text) if text.isdecimal() and len(text) < 10 else -1
+        if number not in self._all or number == self._workers.number:
             return None
-        return await self._at(int(text), scope, await body_of(receive))
+        return await self._at(number, scope, await body_of(receive))
 
     def _owner(self, values: dict[str, str]) -> int | None:
         """The worker of a topic; None for a text that is no name, which is refused here."""

@@ -66,7 +66,8 @@ def group_key(place: Place) -> str:
 def place_of(key: str) -> Place | None:
     """The place that a key stands for; None if it is not the key of a group."""
     epoch, _, number = key.removeprefix(FOLDER).partition("/")
-    if not key.startswith(FOLDER) or not epoch.isdigit() or not number.isdigit():
+    # Not isdigit: that is also said of ², which is no number.
+    if not key.startswith(FOLDER) or not epoch.isdecimal() or not number.isdecimal():
         return None
     place = Place(int(epoch), int(number))
     return place if group_key(place) == key else None

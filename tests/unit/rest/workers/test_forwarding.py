@@ -683,3 +683,16 @@ def test_rights_are_judged_by_who_asked_and_not_by_the_worker_between(tmp_path: 
                 assert json.loads(answer.body)["reason"]
 
     run(tmp_path / "data", play, authentication=True, token_secret_key=f"file://{key}")
+
+
+def test_a_coordinator_of_any_number_of_digits_is_refused(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for number in ("9" * 5000, "²", "99"):
+            for target in (
+                f"coordinatorStats?coordinatorId={number}",
+                f"slowTransactions/5?coordinatorId={number}",
+            ):
+                answer = await group.call(0, "GET", f"/admin/v3/transactions/{target}")
+                assert 400 <= answer.status < 500, (target[:60], answer.body)
+
+    run(tmp_path, play)

@@ -205,6 +205,7 @@ def test_a_bucket_without_its_manifest_is_not_begun_anew(tmp_path: Path, is_fold
 def test_objects_of_other_programs_do_not_keep_a_bucket_from_being_begun(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         bench.bucket.objects |= {"image/logo.png": b"", "journal/2026-11-19.md": b"", "x": b""}
+        bench.bucket.objects |= {"journal/²/1": b"", "journal/1/³": b"", "journal/٣/٤": b""}
         await bench.broker()
 
     on_loop(tmp_path, test)

@@ -16,7 +16,9 @@ from milepost.storage.bucket.objects import Steps, fetched, listed
 # What is written below these is written behind the object that the bucket begins with.
 FOLDERS: Final = ("journal/", "image/", "pack/", "shards/")
 # Keys of Milepost, of each folder. Others are another program's, and prove nothing.
-_OURS: Final = re.compile(r"journal/\d{8}/\d{12}|(image|pack)/[0-9a-f]{32}|shards/\d+/manifest")
+_OURS: Final = re.compile(
+    r"journal/[0-9]{8}/[0-9]{12}|(image|pack)/[0-9a-f]{32}|shards/[0-9]+/manifest"
+)
 
 
 def checked_new(first: str) -> Steps[None]:
