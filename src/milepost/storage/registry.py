@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from milepost.errors import CorruptData
+from milepost.storage import shards
 from milepost.storage.catalog.catalog import Catalog
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import CatalogCall, settle
@@ -28,7 +30,10 @@ T = TypeVar("T")
 
 def create(data: Path, furnish: Callable[[Catalog], object]) -> None:
     """Make the database if it is not there, before the first worker opens it; `furnish` puts into it what
-    has to be there. Blocks."""
+    has to be there. `CorruptData` if it was there: the policies and grants of all namespaces are gone with
+    it. Blocks."""
+    if shards.are_begun(data) and not (data / FILE).exists():
+        raise CorruptData(f"{data / FILE}: it is missing, and {data / shards.FOLDER} is there")
     catalog = SqliteCatalog(data / FILE)
     try:
         with catalog.transaction():

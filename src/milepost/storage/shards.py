@@ -41,8 +41,7 @@ def count_of(data: Path) -> int | None:
     try:
         text = file.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        # Empty folders are left by a first start that was killed.
-        if any((data / FOLDER).glob("*/*")):
+        if are_begun(data):
             raise CorruptData(f"{file}: it is missing, and {data / FOLDER} is there") from None
         return None
     try:
@@ -55,6 +54,11 @@ def count_of(data: Path) -> int | None:
     if type(count) is not int or count < 2:
         raise CorruptData(f"{file}: {count!r} shards; there are 2 or more")
     return count
+
+
+def are_begun(data: Path) -> bool:
+    """Has a shard anything in it? Empty folders are left by a first start that was killed."""
+    return any((data / FOLDER).glob("*/*"))
 
 
 def check_one(data: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from milepost.errors import AlreadyExists
-from milepost.storage import registry
+from milepost.errors import AlreadyExists, CorruptData
+from milepost.storage import registry, shards
 from milepost.storage.catalog.catalog import Catalog
 from milepost.storage.registry import Registry
 
@@ -96,3 +96,16 @@ def test_a_worker_that_is_killed_leaves_nothing_half_done(tmp_path: Path) -> Non
         one.close()
 
     asyncio.run(play())
+
+
+def test_none_is_made_in_the_place_of_one_that_was_deleted(tmp_path: Path) -> None:
+    """It would have no policy and no grant."""
+    shards.make(tmp_path, 2)
+    registry.create(tmp_path, tenants)  # a first start that was killed has left empty folders
+    registry.create(tmp_path, tenants)
+    (shards.shard_path(tmp_path, 1) / "catalog.sqlite").touch()
+    registry.create(tmp_path, tenants)
+    (tmp_path / registry.FILE).unlink()
+    with pytest.raises(CorruptData, match=r"registry.sqlite: it is missing, and .*shards is there"):
+        registry.create(tmp_path, tenants)
+    assert not (tmp_path / registry.FILE).exists()
