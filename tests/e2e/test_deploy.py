@@ -129,6 +129,9 @@ def test_the_unit_starts_what_there_is(tmp_path: Path) -> None:
         check=False,
     )
     assert (checked.returncode, checked.stdout) == (0, "the settings are good\n"), checked.stderr
+    assert (
+        unit()["KillMode"] == "mixed"
+    )  # else every process of a shard is told before the first one
     mark, *asks = unit()["ExecStartPost"].split()
     assert mark == f"-{program}"
     helped = subprocess.run(

@@ -206,6 +206,16 @@ def test_an_interrupt_of_the_terminal_ends_all_of_them_well(serve: Serve) -> Non
     assert "not drained" not in log
 
 
+def test_a_signal_for_all_processes_ends_all_of_them_well(serve: Serve) -> None:
+    """As systemd and `timeout` send it: each worker hears it twice, here and from the first process."""
+    broker = serve("--workers", "2")
+    for pid in pids(broker):
+        os.kill(pid, signal.SIGTERM)
+    code, log = broker.stop(signal.SIGTERM)
+    assert code == 0
+    assert "not drained" not in log
+
+
 def test_one_core_and_four_workers(serve: Serve, data: Path) -> None:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})

@@ -110,10 +110,19 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-class Stop:
-    """What signals ask for: the first to stop, another one not to wait for the drain."""
+# What tells a process that another one has started not to wait for the drain.
+HURRY = getattr(signal, "SIGUSR1", signal.SIGTERM)
 
-    def __init__(self) -> None:
+
+class Stop:
+    """What signals ask for: the first to stop, another one not to wait for the drain.
+
+    A process that another one has started is told to stop by that one, and by a service manager or a shell
+    that tells all processes: the same word twice. It does not wait only when it hears `HURRY`.
+    """
+
+    def __init__(self, *, is_supervised: bool = False) -> None:
+        self._is_supervised = is_supervised
         self.asked = asyncio.Event()
         self.hurried = asyncio.Event()
 
@@ -122,18 +131,25 @@ class Stop:
         for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
                 loop.add_signal_handler(number, self.signalled, signal.Signals(number).name)
+        if self._is_supervised:
+            loop.add_signal_handler(HURRY, self._hurry, HURRY.name)
 
     def signalled(self, name: str) -> None:
         if not self.asked.is_set():
             logger.info("stopping", extra={"signal": name})
             self.asked.set()
-        elif not self.hurried.is_set():
+        elif not self._is_supervised:
+            self._hurry(name)
+
+    def _hurry(self, name: str) -> None:
+        if not self.hurried.is_set():
             logger.warning("not drained; the next start recovers", extra={"signal": name})
+            self.asked.set()
             self.hurried.set()
 
 
 async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -> None:
-    stop = Stop()
+    stop = Stop(is_supervised=post is not None)
     stop.listen()
     if post is not None:
         _end_with(post.lifeline, stop)

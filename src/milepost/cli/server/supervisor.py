@@ -39,6 +39,7 @@ from milepost.cli.exits import Exit
 from milepost.cli.server import logs
 from milepost.cli.server.hangs import BEAT_S, HangWatch, Pulse, SharedBeats, end_if_it_hangs
 from milepost.cli.server.process import (
+    HURRY,
     STOP_SIGNALS,
     Post,
     announce_more,
@@ -405,6 +406,7 @@ class Supervisor:
         logger.warning("worker %d %s; it is started again in %g s", worker.number, how, pause_s)
 
     def _stop(self, name: str) -> None:
+        how = signal.SIGTERM if self._stopping_until is None else HURRY
         if self._stopping_until is None:
             if name:
                 logger.info("stopping", extra={"signal": name})
@@ -412,7 +414,7 @@ class Supervisor:
             self._stopping_until = time.monotonic() + self._settings.shutdown_timeout_s + GRACE_S
         for worker in self._workers:
             if worker.pid:
-                os.kill(worker.pid, signal.SIGTERM)
+                os.kill(worker.pid, how)
 
     def _announce(self) -> None:
         """All of them are up, for the first time or again."""

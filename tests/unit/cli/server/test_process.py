@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.server.process import Stop, _drain, announce_more, listening, tell_manager
+from milepost.cli.server.process import HURRY, Stop, _drain, announce_more, listening, tell_manager
 
 
 def start(error: Exception | None, name: str = "port") -> str:
@@ -98,6 +99,28 @@ def test_the_first_signal_stops_and_the_next_hurries(caplog: pytest.LogCaptureFi
 
     with caplog.at_level("INFO"):
         assert asyncio.run(signals()) == [True, False, True, True, True, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "stopping",
+        "not drained; the next start recovers",
+    ]
+
+
+def test_what_another_process_has_started_hurries_only_when_that_one_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def signals() -> list[bool]:
+        stop = Stop(is_supervised=True)
+        stop.listen()
+        for _ in range(3):
+            stop.signalled("SIGTERM")
+        seen = [stop.asked.is_set(), stop.hurried.is_set()]
+        os.kill(os.getpid(), HURRY)
+        async with asyncio.timeout(10):
+            await stop.hurried.wait()
+        return seen
+
+    with caplog.at_level("INFO"):
+        assert asyncio.run(signals()) == [True, False]
     assert [record.getMessage() for record in caplog.records] == [
         "stopping",
         "not drained; the next start recovers",
