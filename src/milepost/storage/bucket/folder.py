@@ -7,6 +7,7 @@ which fails if the name is taken, and replaced under a lock. What was answered i
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
@@ -44,6 +45,8 @@ class FolderObjects:
     def __init__(self, root: Path, *, only_reads: bool = False) -> None:
         """Make the folder if it is to be written."""
         self._root = root
+        # Is there as long as the bucket is; not in the empty folder below a file system that was mounted.
+        self._sign = root if only_reads else root / _DRAFTS
         if not only_reads:
             os.makedirs(root / _DRAFTS, mode=0o700, exist_ok=True)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="folder")
@@ -71,7 +74,10 @@ class FolderObjects:
         match request:
             case Get(key):
                 data = self._data(key)
-                return Absent() if data is None else Found(data, _tag(data))
+                if data is None:
+                    self._check_there()
+                    return Absent()
+                return Found(data, _tag(data))
             case Create(key, data):
                 with self._draft(key, data) as draft:
                     try:
@@ -89,11 +95,22 @@ class FolderObjects:
             case Put(key, data):
                 return self._put(key, data)
             case Delete(key):
+                self._check_there()
                 (self._root / key).unlink(missing_ok=True)
                 return Done()
             case Scan(prefix):
-                return Listed(sorted(self._scan(prefix)))
+                found = sorted(self._scan(prefix))
+                if not found:
+                    self._check_there()
+                return Listed(found)
         return Done()
+
+    def _check_there(self) -> None:
+        """`FileNotFoundError` if the bucket itself is gone: nothing is known of its objects then."""
+        if not self._sign.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, "the folder of the bucket is gone", str(self._root)
+            )
 
     def _data(self, key: str) -> bytes | None:
         try:

@@ -183,6 +183,24 @@ def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
     asyncio.run(objects.close())
 
 
+@pytest.mark.parametrize("is_unmounted", [False, True])
+def test_an_object_of_a_folder_that_vanished_is_not_absent(
+    tmp_path: Path, is_unmounted: bool
+) -> None:
+    """Brokers would take each other for gone, and shards for new ones."""
+    objects = FolderObjects(tmp_path / "bucket")
+    assert asyncio.run(objects.answer(Get("manifest"))) == Absent()
+    assert asyncio.run(objects.answer(Scan("board/"))) == Listed([])
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    if is_unmounted:
+        (tmp_path / "bucket").mkdir()
+    for request in (Get("manifest"), Scan("board/"), Delete("board/one")):
+        reply = asyncio.run(objects.answer(request))
+        assert isinstance(reply, Failed)
+        assert "the folder of the bucket is gone" in reply.reason
+    asyncio.run(objects.close())
+
+
 def test_a_list_of_a_folder_that_cannot_be_read_is_not_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
