@@ -69,6 +69,7 @@ from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.cluster.document import SECRET_SIZE
 from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.load import SharedLoads
+from milepost.storage.cluster.notice import FOLDER as NOTICES
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 from milepost.storage.lock import make_directory
@@ -709,11 +710,13 @@ async def _joined(
     settings: Settings, notice: Notice, unwatched: Objects, objects: Objects
 ) -> ClusterDocument:
     """Join the cluster; waits for a bucket that does not answer any more."""
-    from milepost.storage.bucket.check import first_contact, probe
-    from milepost.storage.bucket.objects import Delete, perform
+    from milepost.storage.bucket.check import asked, first_contact, probe
+    from milepost.storage.bucket.objects import Delete, Scan, perform
     from milepost.storage.cluster.document import found, joined
 
     await first_contact(unwatched, settings.bucket)
+    # A bucket that is not permitted to be listed is asked for lists for ever by what follows.
+    await asked(unwatched, settings.bucket, Scan(NOTICES))
     # Before anything is written: the bucket may be another cluster's.
     await perform(objects, found(settings.cluster_name, shards_asked(settings)))
     if not notice.shards:
