@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-def run_and_collect(play: Coroutine[Any, Any, T]) -> T:
+def run_and_collect(
+    play: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> T:
     """As `asyncio.run`, for tests that end while peers still connect or say goodbye by TLS.
 
     The loop forgets such sockets: it closes before their connections are lost, and a server that closes right
@@ -19,7 +21,8 @@ def run_and_collect(play: Coroutine[Any, Any, T]) -> T:
     another test.
     """
     try:
-        return asyncio.run(play)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return runner.run(play)
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from stage.hurried import hurry
 
 from milepost.errors import (
     BucketUnusable,
@@ -159,7 +160,7 @@ def on_loop(tmp_path: Path, test: Callable[[Bench], Awaitable[None]]) -> None:
                 if broker.engine._lock is not None:
                     await broker.kill()
 
-    asyncio.run(run())
+    hurry(run())
 
 
 def test_what_was_answered_is_there_for_a_broker_with_an_empty_directory(tmp_path: Path) -> None:

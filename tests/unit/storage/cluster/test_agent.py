@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from stage.certificates import Authority
+from stage.hurried import hurry
 from stage.ports import free_port
-from stage.unclosed import run_and_collect
 
 from milepost.errors import CallCut, ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Get, Put, Reply, Request, Scan
@@ -44,11 +44,19 @@ class Side:
             name, "127.0.0.1", "m", 1, 0, self.hail.getsockname()[1], "", "", "", False, {}
         )
         self.member = Member(notice, 2)
-        self.right = SharedRight()
+        now = asyncio.get_running_loop().time
+        self.right = SharedRight(now)
         self.orders: list[Order] = []
         self.standby = 0
         self.agent = Agent(
-            WatchedObjects(bucket), self.member, self.right, data, SECRET, self.ordered, tls=tls
+            WatchedObjects(bucket, now),
+            self.member,
+            self.right,
+            data,
+            SECRET,
+            self.ordered,
+            now,
+            tls,
         )
         self.fetches_from: Side | None = None
         # Does a process that is told to end take its time?
@@ -106,7 +114,7 @@ def run(tmp_path: Path, play: Callable[[MemoryBucket, Side, Side], Awaitable[Non
             for side in (one, other):
                 await side.die()
 
-    run_and_collect(played())
+    hurry(played())
 
 
 def test_shards_are_shared_and_taken_from_a_broker_that_is_gone(tmp_path: Path) -> None:
@@ -264,7 +272,7 @@ def test_a_broker_that_is_not_trusted_is_named_once(
             await one.die()
             await other.die()
 
-    run_and_collect(play())
+    hurry(play())
     lines = [
         line for line in caplog.text.splitlines() if "broker other at 127.0.0.1: no TLS" in line
     ]
@@ -302,7 +310,7 @@ def test_a_manifest_that_is_read_late_keeps_no_other_shard_from_being_opened(
         finally:
             await one.die()
 
-    run_and_collect(play())
+    hurry(play())
 
 
 def test_notices_that_are_read_late_are_read_together(
@@ -328,7 +336,7 @@ def test_notices_that_are_read_late_are_read_together(
         finally:
             await one.die()
 
-    run_and_collect(play())
+    hurry(play())
 
 
 def test_a_look_that_waits_for_the_bucket_costs_no_right_to_serve(
@@ -358,7 +366,7 @@ def test_a_look_that_waits_for_the_bucket_costs_no_right_to_serve(
         finally:
             await one.die()
 
-    run_and_collect(play())
+    hurry(play())
 
 
 def test_an_orphan_gives_no_orders_and_ends_when_nobody_is_left(tmp_path: Path) -> None:
@@ -476,7 +484,7 @@ def test_a_broker_that_listens_elsewhere_than_it_says_finds_out_alone(
         await until(lambda: says in caplog.text)
         await side.die()
 
-    run_and_collect(play())
+    hurry(play())
 
 
 def test_an_agent_that_looks_after_no_other_broker_any_more_ends(
