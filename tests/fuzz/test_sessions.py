@@ -30,7 +30,7 @@ from milepost.wire.events import Delivery, Receipt
 from milepost.wire.frames import command_frame
 from milepost.wire.scanners.encode import send_frame
 
-SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "4"))
+SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "2"))
 SEED = int(os.environ.get("MILEPOST_FUZZ_SEED", "1"))
 
 TOPICS = ("a", "b", "non-persistent://public/default/c", "persistent://public/nowhere/d")

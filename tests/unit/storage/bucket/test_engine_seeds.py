@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from stage.counts import examples
 from stage.stored import StoredHistory
 from unit.storage.bucket.test_engine import NOW_MS, Bench, Broker, on_loop
 
@@ -128,6 +129,6 @@ def test_every_broker_finds_what_was_answered(seed: int, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 160))
+@pytest.mark.parametrize("seed", range(100, 100 + examples(60)))
 def test_more_histories(seed: int, tmp_path: Path) -> None:
     on_loop(tmp_path, lambda bench: history(bench, Random(seed), 8))

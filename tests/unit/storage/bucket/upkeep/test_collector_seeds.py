@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from stage.counts import examples
 from unit.storage.bucket.test_chain_seeds import Broker, Fiber, World
 
 from milepost.errors import Fenced
@@ -230,8 +231,9 @@ def test_whatever_happens_no_pack_that_is_needed_is_deleted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
-def test_five_thousand_more_seeds(part: int) -> None:
-    judged(range(200 + part * 1000, 1200 + part * 1000), 500)
+def test_more_seeds(part: int) -> None:
+    first = 200 + part * examples(1000)
+    judged(range(first, first + examples(1000)), 500)
 
 
 @pytest.mark.parametrize(
