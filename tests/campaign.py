@@ -64,7 +64,12 @@ PARTS = (
     Part(
         "images",
         "crash images: the power fails at any point",
-        (_CRASH + "images.py", _CRASH + "transaction_images.py", _CRASH + "folded_facts.py"),
+        (
+            _CRASH + "images.py",
+            _CRASH + "transaction_images.py",
+            _CRASH + "folded_facts.py",
+            _CRASH + "plants.py",
+        ),
         {"MILEPOST_IMAGES_FACTOR": 14},
     ),
     Part(

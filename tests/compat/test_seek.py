@@ -277,7 +277,12 @@ def test_a_seek_is_obeyed_by_everyone_who_shares(
     one.seek(pulsar.MessageId.earliest)
     found: list[bytes] = []
     while len(found) < 100:
-        found += [*payloads(drain(one)), *payloads(drain(two))]
+        # The consumer that came back first may hold a slot that is the other's now: the next of it waits
+        # for acks.
+        for consumer in (one, two):
+            for message in drain(consumer):
+                consumer.acknowledge(message)
+                found.append(message.data())
     assert sorted(found) == sorted(numbered(0, 100))
 
 

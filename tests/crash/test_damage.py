@@ -26,7 +26,7 @@ from typing import NamedTuple
 import google_crc32c
 import pytest
 
-from crash.campaign import FACTOR, scaled
+from crash.campaign import FACTOR, IS_SHORT, scaled
 from crash.checker import Fate, History, Publish
 from crash.machine import Machine
 from milepost.errors import CorruptData, LedgerNotFound, UnknownFormat
@@ -348,10 +348,11 @@ def owner_of(record: Record) -> str:
 
 def every_byte(path: str) -> Iterator[int]:
     """Every size of the file but its own. In a large one, unless there is time, every byte of its
-    first and last kilobyte, and every eleventh between."""
+    ends and some between: of the first and last kilobyte and every eleventh, or a quarter of that."""
     size = len(disk().contents[path])
+    whole, step = (256, 31) if IS_SHORT else (1024, 11)
     for n in range(size):
-        if FACTOR > 1 or n < 1024 or n >= size - 1024 or n % 11 == 0:
+        if FACTOR > 1 or n < whole or n >= size - whole or n % step == 0:
             yield n
 
 

@@ -35,7 +35,7 @@ ACKED = ["order-3", "order-7"]
 
 START_TIMEOUT_S = 30.0
 ACKS_ON_DISK_S = 0.1
-CLIENT_TIMEOUT_S = 5
+CLIENT_TIMEOUT_S = 30
 # Long enough for a message that should not come to come.
 SILENCE_MS = 1000
 
