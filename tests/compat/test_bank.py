@@ -43,7 +43,7 @@ import milepost
 from milepost.errors import MilepostError, Timeout
 from milepost.testing.checker import History, judge_file, merged
 
-BANK_S = campaign_count("MILEPOST_BANK_SECONDS", 20, 600)
+BANK_S = campaign_count("MILEPOST_BANK_SECONDS", 60, 600)
 COINS = 24
 CLIENTS = 3
 PAUSE_S = (0.4, 2.0)

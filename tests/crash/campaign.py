@@ -3,7 +3,7 @@
 One image is judged in full: recovered, compared with the history, recovered a second time (which must
 change nothing), used again (indexes stay dense, nobody who had an answer moves), and recovered a third
 time. `MILEPOST_IMAGES_FACTOR` in the environment multiplies how much of it is done; without it a run of the
-tests does a third.
+tests does a third, but for the images of `test_images.py`.
 """
 
 from __future__ import annotations
