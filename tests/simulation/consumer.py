@@ -54,6 +54,7 @@ class Consumer:
         come too late, or twice."""
         self._came: dict[Position, set[int]] = {}
         """Which messages came of each batch, since it was told to begin again."""
+        self._acked_in_transactions: set[tuple[int, ...]] = set()
         self.acks_old_cumulatively = self.has_transactions = False
         self.is_closed = False
         self.believes_active = self.is_noted_active = False
@@ -257,6 +258,11 @@ class Consumer:
         elif held.size > 1 and (source is self.old or self._got_more_of(held)):
             # Late as it is, it may not speak for messages of the batch that come only now, behind a seek, nor
             # for those of another delivery: of the whole entry an ack would, and no broker could tell.
+            # A set of all is an ack of the batch, which leaves what this client has acked in a transaction.
+            if len(ids) == held.size:
+                ids = [one for one in ids if tuple(one) not in self._acked_in_transactions]
+            if not ids:
+                return None
             pending = AckSet.full(held.size)
             for _, _, number in ids:
                 pending = pending.without(number)
@@ -268,6 +274,7 @@ class Consumer:
         if txn is not None:
             name, number = txn
             command.txnid_least_bits, command.txnid_most_bits = number.least, number.most
+            self._acked_in_transactions.update(map(tuple, ids))
             fields["txn"] = name
         # What the broker does not take yet may be lost with the connection: then it was not given.
         if txn is not None or random.random() < 0.6 or not self.client.is_read:
