@@ -12,6 +12,7 @@ from milepost.aio import TransactionState
 from milepost.errors import (
     MilepostError,
     OutcomeUnknown,
+    PersistenceError,
     Timeout,
     TransactionCoordinatorNotFound,
     TransactionHasOperationFailed,
@@ -259,6 +260,37 @@ async def test_an_ack_whose_answer_was_lost_fails_the_transaction() -> None:
         assert isinstance(acked.exception(), MilepostError)
         assert len(stub.of("ACK")) == 1
         assert txn.state is TransactionState.ABORTED
+
+
+@pytest.mark.parametrize("is_told_before", [False, True])
+async def test_an_ack_says_why_its_subscription_was_not_added(is_told_before: bool) -> None:
+    async with scripted(Coordinating, operation_timeout_seconds=1) as (client, stub):
+        stub.refused["AddSubscriptionToTxn"] = PersistenceError("the disk is full")
+        consumer = await client.subscribe("t", "s")
+        stub.deliver(7, b"m", epoch=0)
+        message = await consumer.receive(10_000)
+        txn = await client.transaction()
+        if is_told_before:
+            with pytest.raises(Timeout):
+                await txn.add_subscription(consumer.topic(), "s")
+        with pytest.raises(Timeout, match="coordinator 0 did not answer in 1 s: the disk is full"):
+            await consumer.acknowledge(message, txn=txn)
+        assert not stub.of("ACK")
+        with pytest.raises(TransactionHasOperationFailed, match="the disk is full"):
+            await txn.commit()
+
+
+async def test_an_ack_without_an_answer() -> None:
+    async with scripted(Coordinating, operation_timeout_seconds=1) as (client, stub):
+        stub.slow["ACK"] = asyncio.Event()
+        consumer = await client.subscribe("t", "s")
+        stub.deliver(7, b"m", epoch=0)
+        message = await consumer.receive(10_000)
+        txn = await client.transaction()
+        with pytest.raises(Timeout, match="t: no answer to an ack in 1 s"):
+            await consumer.acknowledge(message, txn=txn)
+        stub.slow["ACK"].set()
+        await txn.abort()
 
 
 async def test_a_message_whose_receipt_was_lost_is_sent_again_in_its_transaction() -> None:

@@ -305,10 +305,11 @@ class Subscription:
     async def acknowledge_in(self, txn: Transaction, group: AckGroup) -> None:
         """Have acks taken into a transaction, once it has heard of this subscription."""
         timeout_s = self._context.operation_timeout_s
+        # It has a time-out of its own, which says what kept the coordinator from it.
         name = self.options.subscription_name
+        await asyncio.shield(txn.add_subscription(str(self.topic), name))
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.shield(txn.add_subscription(str(self.topic), name))
                 connection = await self.connection()
                 await asyncio.gather(*self.acks.ask_in(txn.id, group, connection))
         except TimeoutError:
