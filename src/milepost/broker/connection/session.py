@@ -191,8 +191,9 @@ class Session:
         self, events: Sequence[ServerEvent], *, waits: bool = True, failure: Failure | None = None
     ) -> None:
         """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
-        that was brought; unless nothing may wait any more. `failure` is why it cannot be brought."""
-        before = self.pending_publishes
+        that was brought; unless nothing may wait any more. `failure` is why it cannot be brought. What is
+        behind an event that ends the connection is dropped, as if another read had brought it."""
+        before, closed_at = self.pending_publishes, self._closed_at
         self.singles.read_begins()
         files, obeyed_count = self.broker.engine.loop_files, 0
         files.is_strict, files.failure = waits, failure
@@ -203,6 +204,8 @@ class Session:
                 else:
                     self._obey(event)
                 obeyed_count += 1
+                if self._closed_at is not closed_at:
+                    break
         except NotInMemory as missing:
             self._unheard = events[obeyed_count:]
             self.hold()
@@ -261,7 +264,10 @@ class Session:
         events, self._unheard = self._unheard, None
         if events is None:
             return  # the broker is stopping, and `hear_all` has heard them
+        closed_at = self._closed_at
         self._hear(events[:1], waits=waits, failure=failure)
+        if self._closed_at is not closed_at:
+            events = events[:1]
         if self._unheard is None:
             self._brought = 0
             if self._kept is not None:

@@ -41,6 +41,7 @@ from milepost.storage.ledgers.paging import LoopFiles
 from milepost.testing.peer import Loopback
 from milepost.wire import protocol
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.replies import reply
 from milepost.wire.scanners import long_command
 
 MakeStage = Callable[..., Stage]
@@ -283,6 +284,20 @@ def test_a_producer_is_closed_when_its_chunks_cannot_be_looked_for(stage: Stage)
     client = stage.client()
     produce(stage, client, name="p")
     client.say(chunk(3, 1, 3))
+    let_go(stage)
+    assert client.is_closing
+    assert stage.topic().log.end_index == end_index
+
+
+def test_nothing_behind_chunks_that_cannot_be_looked_for_is_stored(stage: Stage) -> None:
+    """The client sends all of it again, in order. With deduplication the message would be stored already, and
+    the chunks before it dropped as old."""
+    ledger_id = stage.topic().log.ledgers[0].ledger_id
+    end_index = stage.topic().log.end_index
+    stage.files.faults.fail("read", under=ledger_path(ledger_id), forever=True)
+    client = stage.client()
+    produce(stage, client, name="p")
+    client.say(chunk(3, 1, 3) + reply(pb.CommandFlow(consumer_id=7, messagePermits=1)) + message(6))
     let_go(stage)
     assert client.is_closing
     assert stage.topic().log.end_index == end_index
