@@ -68,6 +68,9 @@ SETTINGS = {
     "ledger_entries_max": 400,
     "journal_size_max": 1024 * 1024,
     "tail_cache_size": 256 * 1024,
+    # All is kept, so that the end can be held against everything that was answered, after an hour too.
+    "default_retention_minutes": -1,
+    "default_retention_mb": -1,
 }
 
 # A machine that is busy with something else must not fail the test; a client that never comes back must.

@@ -165,7 +165,8 @@ def test_an_attempt_that_is_slower_than_the_driver_writes_no_more(
         winner = batch.write(rows((a, "1"), (b, "1")))
         batch.commit([winner]) if ending == "commit" else batch.abort([winner, None])
         has_ended.set()
-        with pytest.raises(InvalidTransactionStatus, match="it was aborted"):
+        # Its abort is asked for with the answer to the driver; a bucket takes its time.
+        with pytest.raises(InvalidTransactionStatus, match=r"it was aborted|is ending"):
             loser.result()
     with pytest.raises(ProducerFenced, match="is over: it has ended"):
         batch.write(rows((a, "late")))
