@@ -82,6 +82,13 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (errors.NotAllowed, Exit.USAGE, ""),
     (errors.MilepostError, Exit.FAILED, ""),
     (FileNotFoundError, Exit.NOT_FOUND, ""),
+    # Of a socket: no disk says that.
+    (
+        TimeoutError,
+        Exit.CONNECT,
+        "look whether the broker is well: `milepost brokers healthcheck`",
+    ),
+    (ConnectionError, Exit.CONNECT, ""),
     (OSError, Exit.STORAGE, ""),
     # A payload, a file or an answer larger than this machine has room for.
     (MemoryError, Exit.STORAGE, "name less, or a smaller file"),

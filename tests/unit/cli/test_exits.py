@@ -34,6 +34,16 @@ README = Path(__file__).parents[3] / "README.md"
         (errors.DiskFull("x"), "x; free some space and start again", Exit.STORAGE),
         (PermissionError(13, "Permission denied", "d"), "d: Permission denied", Exit.STORAGE),
         (OSError(5, "Input/output error"), "Input/output error", Exit.STORAGE),
+        (
+            TimeoutError("timed out"),
+            "timed out; look whether the broker is well: `milepost brokers healthcheck`",
+            Exit.CONNECT,
+        ),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "Connection reset by peer",
+            Exit.CONNECT,
+        ),
         (CommandFailed("no", Exit.CONNECT), "no", Exit.CONNECT),
         (
             errors.BrokerError("no credentials", 3),
