@@ -298,7 +298,7 @@ BUGS = (
         _TRANSACTIONS,
     ),
     Bug(  # pending acks not restored
-        _B + "operations/transactions.py",
+        _B + "subscription/pending_acks.py",
         "                if acks.epoch == part.cursor.epoch:\n",
         "                if acks.epoch != part.cursor.epoch:\n",
         _TRANSACTIONS,
