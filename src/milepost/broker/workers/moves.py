@@ -66,14 +66,13 @@ async def arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
     try:
         async with asyncio.timeout(ARRIVE_S):
             while not placement.is_served_by(shard, to.broker):
-                named = any(
-                    one.broker == to.broker and shard in one.shards for one in placement.brokers
-                )
-                if is_begun and not named:
+                there = [one.shards for one in placement.brokers if one.broker == to.broker]
+                if is_begun and not any(shard in shards for shards in there):
                     raise ServiceNotReady(
                         f"broker {to.broker} could not fetch shard {shard}; its log says why"
                     )
-                is_begun = named
+                # A notice with a seat of the shard is of the time before it was given away.
+                is_begun |= any(shard in shards and shards[shard] is None for shards in there)
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         raise CallCut(

@@ -76,6 +76,26 @@ def test_a_shard_that_does_not_come_is_told_when_its_broker_gives_up(tmp_path: P
     asyncio.run(play())
 
 
+def test_what_a_broker_said_when_it_had_the_shard_before_is_no_try_to_get_it(
+    tmp_path: Path,
+) -> None:
+    placement = ClusterPlacement(0, 2, ONE.broker, Address(1, -1, 2), tmp_path)
+    owner = ONE._replace(shards={1: Seat(4, "h", 1, -1, 2)})
+
+    async def play() -> None:
+        # The process that gave the shard away is still there, and what the agent has read is old besides.
+        owners.write(tmp_path, [owner, TWO._replace(shards={1: Seat(3, "h", 1, -1, 2)})])
+        waiting = asyncio.ensure_future(arrived(placement, 1, TWO))
+        for said in ({}, {1: None}):
+            assert not (await asyncio.wait([waiting], timeout=0.1))[0]
+            owners.write(tmp_path, [owner, TWO._replace(shards=said)])
+        assert not (await asyncio.wait([waiting], timeout=0.1))[0]
+        owners.write(tmp_path, [ONE, TWO._replace(shards={1: Seat(5, "h", 1, -1, 2)})])
+        await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
