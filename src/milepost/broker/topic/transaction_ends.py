@@ -134,9 +134,8 @@ class Part:
 
     def _mark(self, writers: Sequence[tuple[TxnId, Outcome]]) -> None:
         topic, now_ms = self.topic, self.topic.now_ms()
-        if (
-            len(writers) == 1
-        ):  # in fewer steps: where clients have topics of their own, each has one
+        if len(writers) == 1:
+            # In fewer steps: where each client has a topic of its own, one transaction ends there.
             ((txn_id, outcome),) = writers
             marker = transaction_marker(MARKERS[outcome], txn_id, now_ms)
             block = topic.log.append_one(marker, 1, now_ms, partial(_let_hear, topic.log), MARKER)

@@ -62,6 +62,7 @@ def new_transaction(session: Session, command: NewTransaction) -> Work:
 
 
 def _open(session: Session, command: NewTransaction) -> None:
+    """Open a transaction, and answer when that is durable."""
     txn_id = session.broker.transactions.new(
         timeout_ms=command.timeout_ms,
         owner=session.role,
