@@ -129,7 +129,7 @@ PARTS = (
         "cluster",
         "three brokers and their store are killed, paused, cut off and moved",
         (_COMPAT + "cluster_faults.py",),
-        {"MILEPOST_CLUSTER_ROUNDS": 40},
+        {"MILEPOST_CLUSTER_ROUNDS": 20},
         jobs=0,
         lane="cluster",
     ),
