@@ -13,8 +13,10 @@ docs/reliability.md. One part that fails, or in which no test ran, fails the who
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -160,6 +162,17 @@ class Result(NamedTuple):
     told: list[str]
 
 
+def scale_of(told: str) -> float:
+    """By what the counts are multiplied: nothing is the full length."""
+    try:
+        scale = float(told or 1)
+    except ValueError:
+        scale = math.nan
+    if 0 < scale < math.inf:
+        return scale
+    raise ValueError(f"{told!r} is no scale; a hundredth of each is 0.01")
+
+
 def counts_of(part: Part, scale: float) -> dict[str, str]:
     """At least one of everything."""
     return {name: str(max(1, round(count * scale))) for name, count in part.counts.items()}
@@ -184,7 +197,11 @@ def run(part: Part, scale: float, piece: str = "") -> Result:
     began = time.monotonic()
     lines: list[str] = []
     with subprocess.Popen(
-        command, env={**os.environ, **counts}, stdout=subprocess.PIPE, text=True
+        command,
+        env={**os.environ, **counts},
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        errors="backslashreplace",  # what a test writes need not be text
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -193,6 +210,8 @@ def run(part: Part, scale: float, piece: str = "") -> Result:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     outcome, told = read("".join(lines))
+    if process.returncode < 0:
+        outcome = f"killed by {signal.Signals(-process.returncode).name}, {outcome}"
     # A part whose tests were all skipped has shown nothing.
     has_passed = not process.returncode and " passed" in outcome
     seconds, cpu_s = time.monotonic() - began, usage.ru_utime + usage.ru_stime
@@ -228,9 +247,9 @@ def table(results: list[Result], commit: str) -> str:
         ]
         did = "; ".join([part.what, *sizes, *(one[:SHOWN_MAX] for one in told)])
         verdict = "passed" if has_passed else "FAILED"
-        rows.append(
-            f"| {part.name} | {seconds:.0f} s | {cpu_s:.0f} s | {verdict}: {outcome} | {did} |"
-        )
+        times = f"{seconds:.0f} s", f"{cpu_s:.0f} s"
+        cells = part.name, *times, f"{verdict}: {outcome}", did
+        rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(rows)
 
 
@@ -240,11 +259,15 @@ def main(names: list[str], parts: tuple[Part, ...] = PARTS) -> int:
     if unknown:
         print(f"no part {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    scale = float(os.environ.get("SCALE") or 1)
     piece = os.environ.get("PIECE", "")
-    if piece:
-        piece_of(piece)
-    results = run_all([known[name] for name in names or known], scale, piece)
+    try:
+        scale = scale_of(os.environ.get("SCALE", ""))
+        if piece:
+            piece_of(piece)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    results = run_all([known[name] for name in dict.fromkeys(names or known)], scale, piece)
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
     ).stdout.strip()

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from campaign import PARTS, Part, counts_of, main
+from crash import test_images as crash_images
+from crash import test_transaction_images as transactions
+from crash.campaign import FACTOR
 from stage.pieces import piece_of
 
 TESTS = """
@@ -114,6 +117,63 @@ def test_pieces_are_the_whole(
 def test_no_piece(piece: str) -> None:
     with pytest.raises(ValueError, match="the second of eight is 2/8"):
         piece_of(piece)
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "problem"),
+    [
+        *[("SCALE", told, "is no scale") for told in ("0", "-1", "nan", "inf", "1e400", "much")],
+        *[("PIECE", told, "is no piece") for told in ("0/8", "9/8", "eight")],
+    ],
+)
+def test_a_scale_or_piece_that_is_none(
+    name: str,
+    told: str,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One line, and no part has begun."""
+    monkeypatch.setenv(name, told)
+    assert main(["seeds"], (PARTS[0]._replace(tests=("nowhere",)),)) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith(f"{told!r} {problem}; ")
+    assert err.count("\n") == 1
+
+
+def test_a_part_that_is_named_twice_runs_once(
+    part: Part, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path(part.tests[0]).write_text(TESTS.format("pass"))
+    assert main(["it", "it"], (part,)) == 0
+    assert capfd.readouterr().out.count("| it | ") == 1
+
+
+def test_a_part_whose_process_is_killed(part: Part, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it wrote need not be text, and stays in its row."""
+    end = "os.write(2, b'\\xff'); os.kill(os.getpid(), 9)"
+    Path(part.tests[0]).write_text(f"import os\nos.write(1, b'1 passed | \\xff\\n')\n{end}\n")
+    assert main(["it"], (part,)) == 1
+    row = capfd.readouterr().out.splitlines()[-1]
+    assert "FAILED: killed by SIGKILL" in row
+    assert row.count("|") == 6
+
+
+def test_the_page_says_how_many_images_there_are() -> None:
+    """The goal is a hundred thousand."""
+    (factor,) = next(part for part in PARTS if part.name == "images").counts.values()
+    lots = len(crash_images.LOTS) // max(FACTOR, 1)
+    each = (
+        lots * crash_images.SEEDS_PER_LOT * crash_images.IMAGES,
+        crash_images.STOPPED * crash_images.STOPPED_IMAGES * crash_images.IMAGES_OF_EACH,
+        2 * transactions.LOTS_LONG * transactions.SEEDS_PER_LOT * transactions.IMAGES,
+    )
+    counts = [count * factor for count in each]
+    assert sum(counts) >= 100_000
+    page = (Path(__file__).parents[1] / "docs/reliability.md").read_text()
+    told = "{:,} crash images of stores, {:,} of recoveries that were stopped, {:,} of transactions"
+    assert told.format(*counts) in page
 
 
 def test_a_part_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,8 @@ LOTS = range(9 * max(FACTOR, 1))
 SEEDS_PER_LOT = 6
 OPERATIONS = 120
 IMAGES = 100
+# Recoveries that are stopped: of so many workloads, so many images, and of the recovery of each so many.
+STOPPED, STOPPED_IMAGES, IMAGES_OF_EACH = 4, 30, 12
 Summary = Callable[[str], None]
 
 
@@ -56,16 +58,16 @@ def test_nothing_is_lost_wherever_the_machine_stops(lot: int, summary: Summary) 
     assert tally.failures == []
 
 
-@pytest.mark.parametrize("seed", range(scaled(4)))
+@pytest.mark.parametrize("seed", range(scaled(STOPPED)))
 def test_nothing_is_lost_when_recovery_itself_is_stopped(seed: int, summary: Summary) -> None:
     """A crash in the middle of opening, and of the first steps after it."""
     machine, operations = run_workload(seed)
     tally = Tally(operations)
-    for image in images(machine.files.trace, seed, count=30):
+    for image in images(machine.files.trace, seed, count=STOPPED_IMAGES):
         recovered = Machine.from_image(image)
         recovered.settle()
         use(recovered)
-        for inner in images(recovered.files.trace, seed, count=12):
+        for inner in images(recovered.files.trace, seed, count=IMAGES_OF_EACH):
             marks = (*image.marks, *inner.marks)
             both = Image(inner.point, inner.outcome, inner.description, marks, inner.files)
             tally.add(seed, both, judge(both))

@@ -10,7 +10,8 @@ from crash.campaign import scaled
 from crash.transactions import Workload, judge, problems_of
 from milepost.testing import images
 
-LOTS = range(scaled(4))
+LOTS_LONG = 4
+LOTS = range(scaled(LOTS_LONG))
 SEEDS_PER_LOT = 3
 OPERATIONS = 90
 IMAGES = 25
