@@ -14,6 +14,7 @@ columns         arrays with a value for each message
 events          the format: lines to events, each checked
 history         writes one, from as many threads as there are
 messages        what a topic holds: lost, duplicated, reordered, phantom, misplaced
+requests        acks and seeks of which the answer, or the effect, may still come
 session         one consumer, and since when what it receives was sent
 subscription    what a subscription was shown: after acks, seeks and resets, and by key
 transactions    all or nothing, never before the commit, never after an abort

@@ -15,12 +15,14 @@ from milepost.testing.checker.events import (
     BadHistory,
     Event,
     checked_events,
+    checked_header,
     read_events,
     read_header,
 )
 from milepost.testing.checker.messages import Messages
-from milepost.testing.checker.subscription import Given, Seek, Subscription, Undone
-from milepost.testing.checker.transactions import TransactionAck, Transactions
+from milepost.testing.checker.requests import Ack, Given, Seek, Undone
+from milepost.testing.checker.subscription import Subscription
+from milepost.testing.checker.transactions import Transactions
 from milepost.testing.checker.verdict import Verdict
 
 WINDOW_S = 0.1
@@ -44,6 +46,8 @@ class Checker:
         self._ended_line = 0
         self._stalls: dict[int, float] = {}
         """By life, the longest that an answer to an ack took: no broker writes faster than it runs."""
+        self._undone: list[tuple[Subscription, Undone]] = []
+        """Acks without an answer that a kill has undone, also of subscriptions that are gone."""
         self._opened: dict[str, tuple[str, int]] = {}
         self._bounds: dict[str, tuple[int, int, int]] = {}
 
@@ -63,9 +67,8 @@ class Checker:
 
     def finish(self) -> Verdict:
         self._transactions.finish()
-        for subscription in self._subscriptions.values():
-            for undone in subscription.undone:
-                self._judge_undone(subscription, undone)
+        for subscription, undone in self._undone:
+            self._judge_undone(subscription, undone)
         return self.verdict
 
     def _judge_undone(self, subscription: Subscription, undone: Undone) -> None:
@@ -115,13 +118,17 @@ class Checker:
     # -- publishing --------------------------------------------------------------------------------
 
     def _publish(self, line: int, event: Event) -> None:
-        topic = self._topic(event)
+        topic = event["of"] = self._topic(event)
         number = topic.publish(line, event, self._life)
         if (txn := event.get("txn")) is not None:
             self._transactions.sent(txn, topic, number)
 
     def _published(self, line: int, event: Event) -> None:
-        self._topic(event["invoked"]).ended(line, event, self._life)
+        topic: Messages = event["invoked"]["of"]
+        if topic.successor is None:
+            topic.ended(line, event, self._life)
+        else:
+            self._topic(event["invoked"]).ended_elsewhere(event, self._life)
 
     def _end_asked(self, line: int, event: Event) -> None:
         self._transactions.end_asked(line, event)
@@ -157,40 +164,37 @@ class Checker:
             sent_after = session.sent_after(line, 0)
             life = bisect_right(self._life_lines, sent_after) - 1
         given = subscription.given_before(number, life)
-        if given is None or given.life not in self._ends:
+        if given is None or given.life not in self._ends or subscription.messages.is_deleting:
             return
         if subscription.is_ready_after(number, given.line):
             return
         age_s = self._ends[given.life] - given.t - given.slack
-        subscription.undone.append(Undone(given, age_s, line))
+        self._undone.append((subscription, Undone(given, age_s, line)))
 
     def _ack_asked(self, line: int, event: Event) -> None:
         subscription, numbers = self._subscription(event), self._numbers(event)
         cumulative = event.get("cumulative", False)
-        event["numbers"] = numbers
         txn = event.get("txn")
+        before = subscription.asked_before(numbers)
         subscription.ack_asked(line, numbers, cumulative=cumulative, is_outside=txn is None)
+        ack = event["ack"] = Ack(
+            subscription, numbers, event["by"], line, before, cumulative=cumulative
+        )
         if txn is not None:
-            ack = TransactionAck(subscription, numbers, event["by"], cumulative, line)
             self._transactions.of(txn).acks.append(ack)
-            event["ack"] = ack
 
     def _ack_answered(self, line: int, event: Event) -> None:
         asked = event["invoked"]
         if "t" in asked and "t" in event:
             took = event["t"] - asked["t"]
             self._stalls[self._life] = max(self._stalls.get(self._life, 0.0), took)
-        if "txn" in asked and event["is"] != "ok":
-            self._transactions.of(asked["txn"]).acks.remove(asked["ack"])
-        if "txn" in asked or event["is"] != "ok":
-            return
-        self._subscription(asked).ack_answered(
-            asked["line"],
-            line,
-            asked["numbers"],
-            asked["by"],
-            cumulative=asked.get("cumulative", False),
-        )
+        ack: Ack = asked["ack"]
+        if event["is"] == "fail":
+            ack.subscription.ack_refused(ack)
+        if "txn" in asked:
+            self._transactions.acked(line, asked["txn"], ack, is_ok=event["is"] == "ok")
+        elif event["is"] == "ok":
+            ack.answered(line)
 
     def _ack_given(self, line: int, event: Event) -> None:
         subscription, numbers = self._subscription(event), self._numbers(event)
@@ -264,13 +268,15 @@ class Checker:
         self._topic(event).deduplicated = event.get("deduplicated", True)
 
     def _trim(self, line: int, event: Event) -> None:
-        topic = self._topic(event)
-        topic.trim_asked = max(topic.trim_asked, event["index"])
+        event["of"] = self._topic(event)
+        event["of"].ask_trim(event["index"])
 
     def _trimmed(self, line: int, event: Event) -> None:
         asked = event["invoked"]
-        topic = self._topic(asked)
-        if event["is"] != "ok":
+        topic: Messages = asked["of"]
+        if event["is"] == "fail":
+            topic.refuse_trim(asked["index"])
+        if event["is"] != "ok" or topic.successor is not None:
             return
         first = event.get("first", asked["index"])
         if asked.get("policy") is None:
@@ -279,19 +285,26 @@ class Checker:
         topic.first = max(topic.first, first)
 
     def _delete(self, line: int, event: Event) -> None:
-        self._topic(event).is_deleting = True
+        self._topic(event).deletions += 1
 
     def _deleted(self, line: int, event: Event) -> None:
-        name = event["invoked"]["topic"]
+        asked = event["invoked"]
+        topic, name = self._topic(asked), asked["topic"]
         if event["is"] == "fail":
-            self._topics[name].is_deleting = False
+            topic.deletions -= 1
         elif event["is"] == "ok":
-            del self._topics[name]
+            made_again = self._topics[name] = topic.deleted(asked["line"])
             for key in [key for key in self._subscriptions if key[0] == name]:
-                del self._subscriptions[key]
+                gone = self._subscriptions.pop(key)
+                # Their consumers may have joined it anew before the answer was heard.
+                if joined := [one for one in gone.sessions.items() if one[1].is_joined]:
+                    new = Subscription(gone.name, made_again, self.verdict)
+                    new.keep_modes(joined)
+                    self._subscriptions[key] = new
             for of_topic in [key for key in self._groups if key[0] == name]:
                 del self._groups[of_topic]
             self._bounds.pop(name, None)
+            self._opened.pop(name, None)
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -316,13 +329,13 @@ class Checker:
     def _opened_again(self, line: int, event: Event) -> None:
         name, state = event["topic"], event["state"]
         known, told = self._opened.setdefault(name, (state, line))
-        if known != state:
+        if known != state and not self._topic(event).is_deleting:
             self.verdict.add("unstable-recovery", f"{name} is another than before", told, line)
 
     def _counts(self, line: int, event: Event) -> None:
         parts = [event[name] for name in ("ready", "delayed", "inflight", "acked")]
         first, end = event["first"], event["end"]
-        if min(parts) < 0 or sum(parts) != end - first:
+        if min(*parts, first) < 0 or sum(parts) != end - first:
             text = f"{event['sub']}: {parts} are not the {end - first} from {first} to {end}"
             self.verdict.add("bad-accounting", text, line)
         elif event.get("now"):
@@ -331,7 +344,8 @@ class Checker:
             self._subscription(event).mark(line, mark)
         name = event["topic"]
         known = self._bounds.get(name)
-        if known is not None and (first < known[0] or end < known[1]):
+        is_back = known is not None and (first < known[0] or end < known[1])
+        if known is not None and is_back and not self._topic(event).is_deleting:
             text = f"{name} has indexes {first} to {end} and had {known[0]} to {known[1]}"
             self.verdict.add("regressed", text, known[2], line)
         self._bounds[name] = first, end, line
@@ -391,8 +405,7 @@ def judge_events(events: Iterable[Event]) -> Verdict:
     """The verdict on a history that was never written as text: what its lines would say, the first one
     included. None of the events is changed."""
     copies = (event.copy() for event in events)
-    header = next(copies)
-    del header["history"]
+    header = checked_header(next(copies, {}))
     return _judged(header, checked_events(copies))
 
 

@@ -25,6 +25,8 @@ OUTCOMES: Final = ("ok", "fail", "unknown")
 Event = dict[str, Any]
 
 NUMBER_MAX: Final = 2**63 - 1
+# The end behind the last index is a number too.
+INDEX_MAX: Final = NUMBER_MAX - 1
 BATCH_MAX: Final = 2**31 - 1
 TEXT_MAX: Final = 1024
 LINE_MAX: Final = 1 << 20
@@ -69,6 +71,12 @@ def _number(value: Any) -> Any:
     raise ValueError(f"a whole number from 0 to {NUMBER_MAX} is wanted")
 
 
+def _index(value: Any) -> Any:
+    if type(value) is int and 0 <= value <= INDEX_MAX:
+        return value
+    raise ValueError(f"a whole number from 0 to {INDEX_MAX} is wanted")
+
+
 def _count(value: Any) -> Any:
     if type(value) is int and -NUMBER_MAX <= value <= NUMBER_MAX:
         return value
@@ -79,6 +87,12 @@ def _seconds(value: Any) -> Any:
     if type(value) in (int, float) and abs(value) <= NUMBER_MAX and math.isfinite(value):
         return value
     raise ValueError("seconds are wanted")
+
+
+def _duration(value: Any) -> Any:
+    if _seconds(value) >= 0:
+        return value
+    raise ValueError("seconds that are not below 0 are wanted")
 
 
 def _flag(value: Any) -> Any:
@@ -135,25 +149,25 @@ INVOCATIONS: dict[str, tuple[Fields, Fields]] = {
         {**_OF_GROUP, "by": _text},
         {**_NAMED, "cumulative": _flag, "txn": _text},
     ),
-    "seek": ({**_OF_GROUP, "by": _text, "index": _number}, {"last": _number}),
-    "reset": ({**_OF_GROUP, "by": _text, "index": _number}, {"last": _number}),
+    "seek": ({**_OF_GROUP, "by": _text, "index": _index}, {"last": _index}),
+    "reset": ({**_OF_GROUP, "by": _text, "index": _index}, {"last": _index}),
     "commit": ({"txn": _text}, {}),
     "abort": ({"txn": _text}, {}),
-    "trim": ({"topic": _text, "index": _number}, {"policy": _text}),
+    "trim": ({"topic": _text, "index": _index}, {"policy": _text}),
     "delete": ({"topic": _text}, {}),
 }
 
-# By operation: what an outcome may say beside `is` and `n`.
+# By operation: what `ok` may say beside `is` and `n`; the other outcomes have nothing to say.
 RESULTS: dict[str, Fields] = {
-    "publish": {"id": _place, "index": _number, "first": _place, "owner": _number},
-    "seek": {"last": _number},
-    "reset": {"last": _number},
-    "trim": {"first": _number},
+    "publish": {"id": _place, "index": _index, "first": _place, "owner": _number},
+    "seek": {"last": _index},
+    "reset": {"last": _index},
+    "trim": {"first": _index},
 }
 
 OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
     "topic": ({"topic": _text}, {"deduplicated": _flag}),
-    "subscribe": (_OF_GROUP, {"at": _number, "group": _text}),
+    "subscribe": (_OF_GROUP, {"at": _index, "group": _text}),
     "unsubscribe": (_OF_GROUP, {}),
     "start": ({}, {}),
     "kill": ({}, {}),
@@ -170,7 +184,7 @@ OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
             "sub": _text,
             "by": _text,
             "id": _place,
-            "index": _number,
+            "index": _index,
             "life": _number,
             "key": _text,
             "first": _place,
@@ -180,15 +194,15 @@ OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
     # An ack for which no answer was asked.
     "ack": (
         {**_OF_GROUP, "by": _text, "t": _seconds},
-        {**_NAMED, "cumulative": _flag, "slack": _seconds, "life": _number},
+        {**_NAMED, "cumulative": _flag, "slack": _duration, "life": _number},
     ),
     "counts": ({**_OF_GROUP, **dict.fromkeys(_COUNTS, _count)}, {"mark": _count, "now": _flag}),
     "lookup": ({"topic": _text, "index": _count, "id": _place}, {}),
     "opened": ({"topic": _text, "state": _text}, {}),
-    "scan": ({"topic": _text}, {"first": _number}),
-    "stored": ({"topic": _text, "message": _message, "id": _place}, {"index": _number}),
-    "fill": ({"topic": _text, "from": _number, "to": _number}, {}),
-    "scanned": ({"topic": _text}, {"end": _number}),
+    "scan": ({"topic": _text}, {"first": _index}),
+    "stored": ({"topic": _text, "message": _message, "id": _place}, {"index": _index}),
+    "fill": ({"topic": _text, "from": _index, "to": _index}, {}),
+    "scanned": ({"topic": _text}, {"end": _index}),
     "drained": (_OF_GROUP, {"again": _flag}),
 }
 
@@ -203,9 +217,8 @@ def _table(kinds: dict[str, tuple[Fields, Fields]], more: Fields) -> dict[str, A
 _IS: Fields = {"is": lambda value: value, "n": _number}
 _INVOCATIONS = _table(INVOCATIONS, _IS)
 _OBSERVATIONS = _table(OBSERVATIONS, {})
-_RESULTS: dict[str, Fields] = {
-    op: {**_EVERYWHERE, **_IS, **RESULTS.get(op, {})} for op in INVOCATIONS
-}
+_NO_RESULT: Fields = {**_EVERYWHERE, **_IS}
+_RESULTS: dict[str, Fields] = {op: {**_NO_RESULT, **RESULTS.get(op, {})} for op in INVOCATIONS}
 
 
 # -- lines -------------------------------------------------------------------------------------------
@@ -220,11 +233,16 @@ _decode = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 def read_header(line: str) -> Event:
     """Check the first line of a history: its version, and the window of acks without an answer."""
-    event = _object(1, line)
+    return checked_header(_object(1, line))
+
+
+def checked_header(event: Event) -> Event:
+    """The same of a first line that was never written as text."""
     version = event.pop("history", None)
     if version != VERSION or type(version) is not int:
-        raise BadHistory(1, f"the first line has to say {{'history': {VERSION}}}, not {version!r}")
-    _check(1, event, {"window_s": _seconds, "note": lambda value: value})
+        problem = f"the first line has to say {{'history': {VERSION}}}, not {_short(version)}"
+        raise BadHistory(1, problem)
+    _check(1, event, {"window_s": _duration, "note": lambda value: value})
     return event
 
 
@@ -310,7 +328,7 @@ def _close(number: int, event: Event, open_operations: dict[int, Event]) -> None
     op = event.setdefault("op", invoked["op"])
     if op != invoked["op"]:
         raise BadHistory(number, f"n {n} is of {invoked['op']}, not of {_short(op)}")
-    _check(number, event, _RESULTS[op])
+    _check(number, event, _RESULTS[op] if event["is"] == "ok" else _NO_RESULT)
     event["invoked"] = invoked
 
 

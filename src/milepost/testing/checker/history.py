@@ -146,20 +146,28 @@ class EventHistory(History):
 def merged(histories: Iterable[Path | Iterable[str]], into: Path) -> None:
     """Make one history of those of several processes of one machine, in the order of their clock.
 
-    The last line of a process that was killed may be cut: what it says was not done yet.
+    The last line of a process that was killed may be cut: what it says was not done yet. All of them have
+    one window of acks without an answer.
     """
-    parts = [_timed(one) for one in histories]
+    parts = [_whole_lines(one) for one in histories]
+    headers = [json.loads(next(part, "{}")) for part in parts]
+    windows = {header["window_s"] for header in headers if "window_s" in header}
+    if len(windows) > 1:
+        raise ValueError(f"histories of several windows: {sorted(windows)}")
     with into.open("w", encoding="utf-8") as file:
-        file.write(_encode({"history": VERSION}) + "\n")
-        for _, line in heapq.merge(*parts, key=lambda timed: timed[0]):
+        header = {"history": VERSION, **({"window_s": windows.pop()} if windows else {})}
+        file.write(_encode(header) + "\n")
+        for line in heapq.merge(*parts, key=_time_of):
             file.write(line)
 
 
-def _timed(history: Path | Iterable[str]) -> Iterator[tuple[float, str]]:
+def _time_of(line: str) -> float:
+    return float(json.loads(line)["t"])
+
+
+def _whole_lines(history: Path | Iterable[str]) -> Iterator[str]:
     if isinstance(history, Path):
         with history.open(encoding="utf-8") as file:
-            yield from _timed(file)
+            yield from _whole_lines(file)
         return
-    for number, line in enumerate(history):
-        if number and line.endswith("\n"):
-            yield float(json.loads(line)["t"]), line
+    yield from (line for line in history if line.endswith("\n"))

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Final
 
 from milepost.testing.checker.columns import Column, Sparse
-from milepost.testing.checker.events import Event, id_text
+from milepost.testing.checker.events import NUMBER_MAX, Event, id_text
 from milepost.testing.checker.verdict import Verdict
 
 OPEN: Final = 0
@@ -45,9 +45,15 @@ class Scan:
 class Owner:
     """A broker that answered for the topic: between which indexes, and since when."""
 
-    def __init__(self, index: int, line: int) -> None:
-        self.lowest = self.highest = index
+    def __init__(self, line: int) -> None:
+        self.lowest, self.highest = NUMBER_MAX, -1
         self.lowest_line = self.highest_line = self.first_line = line
+
+    def answered(self, index: int, line: int) -> None:
+        if index < self.lowest:
+            self.lowest, self.lowest_line = index, line
+        if index > self.highest:
+            self.highest, self.highest_line = index, line
 
 
 class Messages:
@@ -86,11 +92,25 @@ class Messages:
         """First index and lowest id of the last scan."""
         self.first = 0
         self.trim_asked = 0
-        self.is_deleting = False
+        self._trims: list[int] = []
+        """Up to where trims were asked for, but for those that were refused."""
+        self.deletions = 0
+        """Requests to delete it that were not refused: whether it is the same topic as before, or one that
+        was made again with the first index, is not known."""
+        self.successor: Messages | None = None
         self._owners: dict[int, Owner] = {}
 
     def __len__(self) -> int:
         return len(self.fates)
+
+    @property
+    def is_deleting(self) -> bool:
+        return self.deletions > 0
+
+    def _object(self, name: str, text: str, *lines: int) -> None:
+        """An anomaly, unless it may be of a topic that was deleted and made again."""
+        if not self.deletions:
+            self.verdict.add(name, text, *lines)
 
     def index_of(self, number: int) -> int:
         """The index of a message; -1 while no line has told it."""
@@ -99,6 +119,45 @@ class Messages:
     def name_of(self, number: int) -> str:
         line = self.invoked[number]
         return f"message {number} of {self.topic} (line {line})"
+
+    # -- the end of a topic, and of what is in it ------------------------------------------------------
+
+    def ask_trim(self, index: int) -> None:
+        self._trims.append(index)
+        self.trim_asked = max(self.trim_asked, index)
+
+    def refuse_trim(self, index: int) -> None:
+        self._trims.remove(index)
+        self.trim_asked = max(self._trims, default=0)
+
+    def deleted(self, asked: int) -> Messages:
+        """The topic as it is made again. A message may be in it though it was handed over before, if no
+        answer says that it was in the old one: that is one from before the deletion was asked for."""
+        new = self.successor = Messages(self.topic, self.verdict)
+        new.deduplicated = self.deduplicated
+        new.deletions = self.deletions - 1
+        new._lanes = self._lanes
+        for name, number in self.numbers.items():
+            fate = self.fates[number]
+            if fate in (OPEN, UNKNOWN) or (fate == OK and self.answered[number] > asked):
+                copy = new.numbers[name] = len(new.fates)
+                new.fates.append(UNKNOWN if fate == OK else fate)
+                new.places.append(None)
+                new.invoked[copy] = self.invoked[number]
+                new.life_invoked[copy] = self.life_invoked[number]
+                new.life_ended[copy] = self.life_ended[number]
+                new._lane_of[copy] = self._lane_of[number]
+                if number in self.transactions:
+                    new.transactions[copy] = self.transactions[number]
+        return new
+
+    def ended_elsewhere(self, event: Event, life: int) -> None:
+        """The outcome of a publish that was under way when its topic was made again, perhaps in this one."""
+        number = self.numbers.get(event["invoked"]["message"])
+        if number is not None:
+            fate = FATES[event["is"]]
+            self.fates[number] = UNKNOWN if fate == OK else fate
+            self.life_ended[number] = life + 1
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -137,15 +196,15 @@ class Messages:
             earlier = self.places[before] if 0 <= before < number else None
             if earlier is not None and earlier > place:
                 text = "a later message has an earlier id"
-                self.verdict.add("reordered", text, self.answered[before], line)
+                self._object("reordered", text, self.answered[before], line)
         elif "id" in event and not self.deduplicated:
             text = f"{self.name_of(number)} has a receipt without an id"
             self.verdict.add("inconsistent-position", text, line)
         self._answered_last[lane] = max(before, number)
         if (first := event.get("first")) is not None:
             self._first_chunks[number] = first, line
-        if (owner := event.get("owner")) is not None and "index" in event:
-            self._owned(line, event["invoked"]["line"], owner, event["index"])
+        if (owner := event.get("owner")) is not None:
+            self._owned(line, event["invoked"]["line"], owner, event.get("index"))
 
     def _receipt(self, line: int, number: int, place: int, index: int | None) -> None:
         known = self.places[number]
@@ -153,27 +212,25 @@ class Messages:
             self._receipt_places[number] = place
         elif known is not None and known != place:
             text = f"the receipt says {id_text(place)}, it was seen at {id_text(known)}"
-            self.verdict.add("inconsistent-position", text, self.placed[number], line)
+            self._object("inconsistent-position", text, self.placed[number], line)
             return
         copy = self._claim(line, number, place)
         if copy is not None:
             self._claim_index(line, copy, index)
 
-    def _owned(self, line: int, invoked: int, owner: int, index: int) -> None:
+    def _owned(self, line: int, invoked: int, owner: int, index: int | None) -> None:
         for other, of in self._owners.items():
             if other == owner:
                 continue
-            if of.lowest <= index <= of.highest:
+            if index is not None and of.lowest <= index <= of.highest:
                 text = f"owners {other} and {owner} both answered around index {index}"
-                self.verdict.add("split-brain", text, of.lowest_line, of.highest_line, line)
+                self._object("split-brain", text, of.lowest_line, of.highest_line, line)
             elif other > owner and invoked > of.first_line:
                 text = f"owner {owner} answered what was asked behind an answer of owner {other}"
-                self.verdict.add("split-brain", text, of.first_line, invoked, line)
-        mine = self._owners.setdefault(owner, Owner(index, line))
-        if index < mine.lowest:
-            mine.lowest, mine.lowest_line = index, line
-        if index > mine.highest:
-            mine.highest, mine.highest_line = index, line
+                self._object("split-brain", text, of.first_line, invoked, line)
+        mine = self._owners.setdefault(owner, Owner(line))
+        if index is not None:
+            mine.answered(index, line)
 
     # -- seeing ------------------------------------------------------------------------------------
 
@@ -209,19 +266,19 @@ class Messages:
         known, told = self._first_chunks.setdefault(number, (first, line))
         if known != first:
             text = f"its first chunk is {id_text(known)} and {id_text(first)}"
-            self.verdict.add("torn-chunk", text, told, line)
+            self._object("torn-chunk", text, told, line)
 
     def _claim(self, line: int, number: int, place: int, *, is_sight: bool = False) -> int | None:
         """A line says where the message is: its number, that of its copy, or None if it cannot be."""
         holder = self.by_place.get(place)
-        if holder is not None:
+        if holder is not None and (not self.deletions or self.original(holder) == number):
             if self.original(holder) == number:
                 return holder
             text = f"{id_text(place)} is {self.name_of(holder)} and {self.name_of(number)}"
             self.verdict.add("inconsistent-position", text, self.placed[holder], line)
             return None
         known = self.places[number]
-        if known is not None:
+        if known is not None and not self.deletions:
             if not self.deduplicated:
                 number = self._copy(number)
             elif is_sight:
@@ -255,12 +312,12 @@ class Messages:
         known = self._indexes[number] - 1
         if known == index:
             return
-        if known >= 0:
+        if known >= 0 and not self.deletions:
             text = f"{self.name_of(number)} has index {known} and {index}"
             self.verdict.add("inconsistent-position", text, self.indexed[number], line)
             return
         holder = self.by_index.get(index)
-        if holder >= 0 and holder != number:
+        if holder >= 0 and holder != number and not self.deletions:
             text = f"index {index} is {self.name_of(holder)} and {self.name_of(number)}"
             self.verdict.add("reused-index", text, self.indexed[holder], line)
             return
@@ -283,7 +340,7 @@ class Messages:
             self.verdict.add("bad-lookup", text, self.indexed[number], line)
         elif place is not None and known is not None and place != known:
             text = f"index {index} gave {id_text(place)}, it is {id_text(known)}"
-            self.verdict.add("bad-lookup", text, self.indexed[number], line)
+            self._object("bad-lookup", text, self.indexed[number], line)
 
     def _found_elsewhere(self, line: int, index: int, place: int) -> None:
         """A lookup found a message for an index of which no line has told: it may be one whose index is not
@@ -293,7 +350,7 @@ class Messages:
             self.verdict.add("bad-lookup", f"index {index} was found", line)
         elif found is not None and index >= self.trim_asked and (at := self.index_of(found)) >= 0:
             text = f"index {index} gave {id_text(place)}, which is index {at}"
-            self.verdict.add("bad-lookup", text, self.indexed[found], line)
+            self._object("bad-lookup", text, self.indexed[found], line)
 
     # -- scans -------------------------------------------------------------------------------------
 
@@ -353,6 +410,8 @@ class Messages:
     def fill(self, line: int, event: Event) -> None:
         """Indexes of a scan that hold no message of their own."""
         scan = self._scan()
+        if event["to"] < event["from"]:
+            raise ValueError(f"a fill from {event['from']} to {event['to']}, which is before it")
         self._expect(scan, line, event["from"])
         scan.next = None if scan.next is None else event["to"]
         scan.last_index = event["to"] - 1
@@ -378,10 +437,10 @@ class Messages:
         first = scan.first or 0
         if first > self.trim_asked:
             text = f"{self.topic} begins at {first}, trimmed was up to {self.trim_asked}"
-            self.verdict.add("lost", text, scan.line)
+            self._object("lost", text, scan.line)
         if scan.first is not None and first < self.first:
             text = f"{self.topic} begins at {first} and began at {self.first} before"
-            self.verdict.add("regressed", text, scan.line)
+            self._object("regressed", text, scan.line)
         self.first = max(self.first, first)
         for number in range(len(self.fates)):
             if self.stored[number] < scan.line:
@@ -390,7 +449,7 @@ class Messages:
             if self.stored[self.by_place[place]] < scan.line < self.stored[number]:
                 text = f"the receipt of {self.name_of(number)} says {id_text(place)}"
                 lines = self.answered[number], self.stored[number]
-                self.verdict.add("inconsistent-position", text, *lines)
+                self._object("inconsistent-position", text, *lines)
 
     def _absent(self, number: int, scan: Scan, line: int, life: int) -> None:
         fate = self.fates[number]

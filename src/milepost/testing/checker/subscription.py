@@ -8,44 +8,14 @@ message or below. Where two seeks overlap, or one has no known outcome, either m
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from milepost.testing.checker.columns import Column
 from milepost.testing.checker.events import NUMBER_MAX, Event
 from milepost.testing.checker.messages import GONE, OK, Messages
+from milepost.testing.checker.requests import Ack, Before, Given, Seek
 from milepost.testing.checker.session import Session
 from milepost.testing.checker.verdict import Verdict
-
-
-class Seek:
-    def __init__(self, op: str, by: str, index: int, last: int, invoked: int) -> None:
-        self.op = op
-        self.by = by
-        self.index = index
-        self.last = last
-        """Above `index` where the target moves while it is asked for: the end."""
-        self.invoked = invoked
-        self.answered = 0
-        self.given_up = False
-        """Its answer will not come any more."""
-        self.settled = 0
-        """Where its outcome is certain to stand: its answer, or the start of the next broker."""
-
-
-class Given(NamedTuple):
-    """An ack without an answer, of which it is told how long it was given before its broker ended."""
-
-    life: int
-    t: float
-    slack: float
-    line: int
-
-
-class Undone(NamedTuple):
-    given: Given
-    age_s: float
-    line: int
-    """Where the message came again."""
 
 
 class Subscription:
@@ -77,7 +47,11 @@ class Subscription:
         # The same for cumulative acks, by ids that ascend, each the first that reached so far.
         self._up_to: list[int] = []
         self._up_to_acks: list[tuple[int, int, int]] = []
-        self._up_to_asked = self._up_to_outside = self._up_to_inside = (-1, 0)
+        self._up_to_asked = self._up_to_outside = (-1, 0)
+        self._up_to_inside: list[tuple[int, int]] = []
+        """Cumulative acks of transactions: id and line."""
+        self._freed_up_to: list[tuple[int, int, int]] = []
+        """Those that were taken back: id, the line of the ack, the line of the abort."""
         self._up_to_late: list[tuple[int, int, int]] = []
         """Cumulative acks that were late when they were asked for: id, number of the message, line."""
         self._given: dict[int, Given] = {}
@@ -102,7 +76,6 @@ class Subscription:
         """Every seek that may have moved the cursor, ever."""
         self._mark: tuple[int, int] | None = None
         self._drained = 0
-        self.undone: list[Undone] = []
 
     def session(self, by: str) -> Session:
         found = self.sessions.get(by)
@@ -155,6 +128,11 @@ class Subscription:
         return index
 
     # -- consumers ---------------------------------------------------------------------------------
+
+    def keep_modes(self, sessions: Iterable[tuple[str, Session]]) -> None:
+        """Its topic was made again: its consumers are what they were, and nothing is known of their order."""
+        for by, known in sessions:
+            self.session(by).join(known.since, known.mode, alone=False, ordered=False)
 
     def join(self, line: int, event: Event) -> None:
         self._forget_held(event["by"])
@@ -218,7 +196,7 @@ class Subscription:
                 self._late.add((number, line))
             if is_outside:
                 self._outside[number] = line
-            else:
+            elif not cumulative:
                 self._inside[number], self._again[number] = line, 0
             self._let_go(number)
         if cumulative:
@@ -230,7 +208,30 @@ class Subscription:
             if is_outside:
                 self._up_to_outside = max(self._up_to_outside[0], place), line
             else:
-                self._up_to_inside = max(self._up_to_inside[0], place), line
+                self._up_to_inside.append((place, line))
+
+    def asked_before(self, numbers: list[int]) -> Before:
+        asked, outside = self._asked, self._outside
+        return Before(
+            [asked[number] for number in numbers],
+            [outside[number] for number in numbers],
+            self._up_to_asked,
+            self._up_to_outside,
+        )
+
+    def ack_refused(self, ack: Ack) -> None:
+        """An ack did not happen: its messages have to come, unless another one has acked them since."""
+        for number, asked, outside in zip(
+            ack.numbers, ack.before.asked, ack.before.outside, strict=True
+        ):
+            if self._asked[number] == ack.invoked:
+                self._asked[number] = asked
+            if self._outside[number] == ack.invoked:
+                self._outside[number] = outside
+        if self._up_to_asked[1] == ack.invoked:
+            self._up_to_asked = ack.before.up_to_asked
+        if self._up_to_outside[1] == ack.invoked:
+            self._up_to_outside = ack.before.up_to_outside
 
     def ack_answered(
         self, invoked: int, line: int, numbers: list[int], by: str, *, cumulative: bool
@@ -277,10 +278,24 @@ class Subscription:
                     self.verdict.add("acked-twice", text, other[1], line)
             self._committed_acks[number] = txn, invoked
 
-    def ack_aborted(self, line: int, numbers: list[int]) -> None:
-        """The acks of a transaction were taken back: their messages come again."""
-        for number in numbers:
+    def ack_aborted(self, line: int, ack: Ack) -> None:
+        """An ack of a transaction was taken back: its messages come again."""
+        for number in ack.numbers:
             self._freed[number] = line
+        if ack.cumulative:
+            self._freed_up_to.append((self._place(ack.numbers[-1]), ack.invoked, line))
+
+    def _freed_at(self, number: int) -> int:
+        """The line of the abort that gave the message back; 0 if none did. One that a cumulative ack spoke
+        for without its name is given back if no other transaction has acked it."""
+        freed, known = self._freed[number], self.messages.places[number]
+        if freed or not self._freed_up_to or known is None or self._inside[number]:
+            return freed
+        up_to = [asked for place, asked in self._up_to_inside if known <= place]
+        for place, asked, line in self._freed_up_to:
+            if known <= place and up_to == [asked]:
+                return line
+        return 0
 
     def _is_late(self, number: int) -> bool:
         """An ack of it is of a delivery that may be older than the seek which made it ready again: the
@@ -308,7 +323,7 @@ class Subscription:
     def seek(self, line: int, event: Event) -> Seek:
         index: int = event["index"]
         last: int = event.get("last", index)
-        asked = Seek(event["op"], event["by"], index, last, line)
+        asked = Seek(event["op"], event["by"], index, max(index, last), line)
         self._seeks.append(asked)
         self._moves.append(asked)
         self._hold_nothing()
@@ -360,8 +375,18 @@ class Subscription:
 
     def receive(self, line: int, event: Event, number: int, life_line: int) -> None:
         session = self.session(event.get("by", ""))
-        index = self.messages.index_of(number)
         sent_after = session.sent_after(line, life_line)
+        if not self.messages.is_deleting:  # otherwise it may be of the topic that was made again
+            self._judge(line, event, session, number, sent_after)
+        self._delivered[number] = line
+        self._sent[number] = sent_after
+        if self._inside[number] and not self._again[number]:
+            self._again[number] = line
+
+    def _judge(
+        self, line: int, event: Event, session: Session, number: int, sent_after: int
+    ) -> None:
+        index = self.messages.index_of(number)
         self._check_acks(line, session, number, index, sent_after)
         if self._slowest_of:
             self._settle_start()
@@ -377,10 +402,6 @@ class Subscription:
             self._check_order(line, session, index)
         if (key := event.get("key")) is not None:
             self._check_key(line, event.get("by", ""), key, number, index, sent_after)
-        self._delivered[number] = line
-        self._sent[number] = sent_after
-        if self._inside[number] and not self._again[number]:
-            self._again[number] = line
 
     def _check_acks(
         self, line: int, session: Session, number: int, index: int, sent_after: int
@@ -412,9 +433,10 @@ class Subscription:
     def _may_leave(self, number: int, asked: int) -> bool:
         """A transaction has acked the message, and it was not delivered again before the cumulative ack that
         was asked for in this line: the sender need not have been shown it, and then does not speak for it."""
-        place, up_to = self._up_to_inside
         known = self.messages.places[number]
-        if up_to and known is not None and known <= place:
+        if known is not None and any(
+            known <= place and line != asked for place, line in self._up_to_inside
+        ):
             return True
         return bool(self._inside[number]) and not 0 < self._again[number] < asked
 
@@ -489,7 +511,7 @@ class Subscription:
 
     def _is_taken_back(self, number: int) -> bool:
         """Only a transaction that was aborted has acked it."""
-        freed, known = self._freed[number], self.messages.places[number]
+        freed, known = self._freed_at(number), self.messages.places[number]
         if not freed or (known is not None and self._is_acked_up_to(known, freed)):
             return False
         return not self._is_acked_outside(number, freed)
@@ -597,7 +619,8 @@ class Subscription:
 
     def mark(self, line: int, mark: int) -> None:
         """The mark-delete position only goes forward, but for seeks."""
-        if self._mark is not None and mark < self._mark[0] and not self._seeks_since(self._mark[1]):
+        is_back = self._mark is not None and mark < self._mark[0] and not self.messages.is_deleting
+        if self._mark is not None and is_back and not self._seeks_since(self._mark[1]):
             text = f"the mark-delete of {self.name} is {mark} and was {self._mark[0]}"
             self.verdict.add("regressed", text, self._mark[1], line)
         self._mark = mark, line
@@ -605,8 +628,8 @@ class Subscription:
     def counted(self, line: int, acked: int, first: int, end: int) -> None:
         """So many indexes of the range are acked while nothing happens: all that surely are, and none that
         surely is not. Indexes without a message of their own may be either."""
-        if self._slowest_of:
-            return  # where it begins shows only with what it gets
+        if self._slowest_of or self.messages.is_deleting:
+            return  # where it begins shows only with what it gets; or it may be of another topic
         messages = self.messages
         surely = never = told = 0
         index = messages.by_index.first_in(first, end)
@@ -626,7 +649,7 @@ class Subscription:
 
     def _durable_ack(self, number: int, index: int) -> int:
         """The line of the answer behind which the message is acked whatever happens; 0 if there is none."""
-        if self._may_be_ready(index) or self._freed[number]:
+        if self._may_be_ready(index) or self._freed_at(number):
             return 0
         since = self._ready_since(index)
         if self._ack_answered[number] and self._ack_invoked[number] > since:
@@ -643,6 +666,8 @@ class Subscription:
 
     def trimmed(self, line: int, index: int) -> None:
         """Retention has taken everything below the index."""
+        if self.messages.is_deleting:
+            return
         lowest = max([self.start, self.messages.first, *(one.index for one in self._seeks)])
         if (missed := self._unacked_in(lowest, index, is_trim=True)) is not None:
             number = self.messages.by_index.get(missed)
@@ -659,7 +684,7 @@ class Subscription:
         for number in range(len(messages)):
             index = messages.index_of(number)
             delivered = self._delivered[number]
-            freed = self._freed[number]
+            freed = self._freed_at(number)
             if not self._must_come(number, index):
                 continue
             if freed and delivered <= freed and not self._is_acked_outside(number, freed):
@@ -717,7 +742,7 @@ class Subscription:
     def _must_come(self, number: int, index: int) -> bool:
         messages = self.messages
         is_there = messages.fates[number] == OK or messages.stored[number] > 0
-        if not is_there or messages.fates[number] == GONE:
+        if not is_there or messages.fates[number] == GONE or messages.is_deleting:
             return False
         if number in messages.transactions and not messages.seen[number]:
             return False

@@ -6,33 +6,30 @@ aborted. If its outcome is not known, the first message that is seen settles it:
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from milepost.testing.checker.events import Event
 from milepost.testing.checker.messages import OK, Messages
-from milepost.testing.checker.subscription import Subscription
+from milepost.testing.checker.requests import Ack
 from milepost.testing.checker.verdict import Verdict
-
-
-class TransactionAck(NamedTuple):
-    subscription: Subscription
-    numbers: list[int]
-    by: str
-    cumulative: bool
-    invoked: int
 
 
 class Transaction:
     def __init__(self, name: str) -> None:
         self.name = name
         self.sent: list[tuple[Messages, int]] = []
-        self.acks: list[TransactionAck] = []
-        self.commit_asked = 0
+        self.acks: list[Ack] = []
+        self.commits: list[int] = []
+        """The lines where its commit was asked for, but for requests that were refused: another may have
+        been obeyed though its answer was not heard."""
         self.abort_asked = 0
         self.committed = 0
         """The line that shows it: the answer, or the first message of it that was seen."""
         self.is_answered = False
         self.aborted = 0
+
+    @property
+    def commit_asked(self) -> int:
+        """The latest line that may have committed it; 0 if none."""
+        return self.commits[-1] if self.commits else 0
 
 
 class Transactions:
@@ -53,7 +50,7 @@ class Transactions:
     def end_asked(self, line: int, event: Event) -> None:
         one = self.of(event["txn"])
         if event["op"] == "commit":
-            one.commit_asked = line
+            one.commits.append(line)
         else:
             one.abort_asked = line
 
@@ -73,20 +70,32 @@ class Transactions:
             elif not one.aborted:
                 one.aborted = line
                 for ack in one.acks:
-                    ack.subscription.ack_aborted(one.abort_asked, ack.numbers)
-        elif op == "commit" and outcome == "fail" and not one.committed:
-            one.commit_asked = 0
+                    ack.subscription.ack_aborted(one.abort_asked, ack)
+        elif op == "commit" and outcome == "fail":
+            one.commits.remove(event["invoked"]["line"])
+
+    def acked(self, line: int, txn: str, ack: Ack, *, is_ok: bool) -> None:
+        """The outcome of an ack. Only one that was answered is certainly part of its transaction."""
+        one = self.of(txn)
+        if not is_ok:
+            one.acks.remove(ack)
+            return
+        ack.is_answered = True
+        if one.committed:
+            self._commit_ack(one, line, ack)
 
     def _commit(self, one: Transaction, line: int) -> None:
         if one.committed:
             return
         one.committed = line
         for ack in one.acks:
-            ack.subscription.ack_answered(
-                ack.invoked, line, ack.numbers, ack.by, cumulative=ack.cumulative
-            )
-            if not ack.cumulative:
-                ack.subscription.ack_committed(one.name, line, ack.invoked, ack.numbers)
+            if ack.is_answered:
+                self._commit_ack(one, line, ack)
+
+    def _commit_ack(self, one: Transaction, line: int, ack: Ack) -> None:
+        ack.answered(line)
+        if not ack.cumulative:
+            ack.subscription.ack_committed(one.name, line, ack.invoked, ack.numbers)
 
     def seen(self, line: int, messages: Messages, number: int) -> None:
         """A message of a transaction was received or found."""
@@ -130,7 +139,8 @@ class Transactions:
                 text = f"{len(there)} messages of {one.name} are there, {len(absent)} are not"
                 self.verdict.add("torn-transaction", text, one.commit_asked, there[0], absent[0])
             elif absent and not one.is_answered:
-                self._check_not_committed(one)
+                if len(one.commits) == 1:  # of several each may have had its time
+                    self._check_not_committed(one)
             elif absent:
                 text = f"nothing is there of {one.name}"
                 self.verdict.add("lost", text, absent[0], one.committed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -434,9 +435,19 @@ def test_what_a_scan_has_found_trimmed_does_not_come_back() -> None:
 # -- the command -------------------------------------------------------------------------------------
 
 
-def run_command(path: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "milepost.testing.checker", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+COMMAND = (sys.executable, "-m", "milepost.testing.checker")
+
+
+def run_command(path: Path, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    return subprocess.run(
+        [*COMMAND, str(path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+        env=environment,
+    )
 
 
 def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -456,6 +467,41 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert "the line is cut" in cut
     assert "Traceback" not in cut
     assert main([str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_command_shows_names_that_the_terminal_cannot(tmp_path: Path, encoding: str) -> None:
+    """Half a pair of surrogates is no character, but JSON has words for it; more than twenty end in …"""
+    path = tmp_path / "history.jsonl"
+    phantoms = [{**AGAIN, "topic": "\ud800é"}] * 30
+    path.write_text("".join(json.dumps(event) + "\n" for event in small(*phantoms)))
+    told = run_command(path, encoding)
+    assert told.returncode == 1
+    assert not told.stderr
+    assert "30 anomalies: 30 phantom" in told.stdout
+    assert "10 more" in told.stdout
+
+
+def test_the_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked in ("--help", "-h"):
+        assert main([asked]) == 0
+        assert "Exit status 0: no anomaly" in capsys.readouterr().out
+    for wrong in ([], ["--nothing"], ["one", "two"]):
+        assert main(wrong) == 2
+        assert capsys.readouterr().err == "usage: python -m milepost.testing.checker FILE\n"
+
+
+def test_a_reader_that_has_seen_enough_does_not_change_the_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in small(AGAIN)))
+    reads, writes = os.pipe()
+    os.close(reads)
+    told = subprocess.run(
+        [*COMMAND, str(path)], stdout=writes, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    os.close(writes)
+    assert told.stderr == b""
+    assert told.returncode == 1
 
 
 # -- the page ----------------------------------------------------------------------------------------

@@ -39,12 +39,15 @@ def line(**fields: object) -> str:
         (line(history=True), "not True"),
         (line(history=1, window_s="soon"), "seconds are wanted"),
         (line(history=1, windows=1), "'windows' has no meaning"),
+        (line(history=1, window_s=-0.1), "window_s is -0.1: seconds that are not below 0"),
+        (line(history="1" * 9999), "not '1111"),
     ],
 )
 def test_the_first_line_says_which_version(text: str, problem: str) -> None:
     with pytest.raises(BadHistory, match=problem) as refused:
         read_header(text)
     assert refused.value.line == 1
+    assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,7 @@ def test_the_first_line_says_which_version(text: str, problem: str) -> None:
         (line(**{**RECEIVE, "topic": ""}), "topic is ''"),
         (line(**{**RECEIVE, "topic": 7}), "topic is 7"),
         (line(**{**RECEIVE, "index": 2**63}), "index is 9223372036854775808: a whole number"),
+        (line(**{**RECEIVE, "index": 2**63 - 1}), "from 0 to 9223372036854775806 is wanted"),
         (line(**{**RECEIVE, "index": -1}), "index is -1"),
         (line(**{**RECEIVE, "index": True}), "index is True"),
         (line(**{**RECEIVE, "index": 1.0}), "index is 1.0"),
@@ -83,6 +87,12 @@ def test_the_first_line_says_which_version(text: str, problem: str) -> None:
         (line(**{"is": "ok", "n": [7]}), "no operation with n"),
         (line(**{"is": "ok", "n": 0, "op": "seek"}), "n 0 is of publish, not of 'seek'"),
         (line(**{"is": "ok", "n": 0, "first": 3}), "an id is wanted"),
+        (line(**{"is": "fail", "n": 0, "id": None}), "the field 'id' has no meaning there"),
+        (line(**{"is": "unknown", "n": 0, "index": 3}), "the field 'index' has no meaning there"),
+        (
+            line(op="ack", topic="t", sub="s", by="c", ids=[[1, 0, -1]], t=1, slack=-1),
+            "slack is -1",
+        ),
         (line(**{**PUBLISH, "n": 0}), "n 0 is open since line 2"),
     ],
 )

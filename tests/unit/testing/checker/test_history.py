@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.testing.checker import (
+    BadHistory,
     EventHistory,
     History,
     judge,
@@ -15,6 +16,7 @@ from milepost.testing.checker import (
     judge_file,
     merged,
 )
+from milepost.testing.checker.events import Event
 
 
 def test_threads_write_whole_lines_in_their_order(tmp_path: Path) -> None:
@@ -66,8 +68,23 @@ def test_histories_of_processes_become_one_by_their_clock(tmp_path: Path) -> Non
     verdict = judge_file(tmp_path / "both")
     assert not verdict.anomalies
     assert verdict.events.total() == 3
+    assert verdict.window_s == 0.1
     merged([tmp_path / "got", []], tmp_path / "one")
     assert judge_file(tmp_path / "one").found == {"phantom": 1}
+
+
+def test_histories_that_become_one_have_one_window(tmp_path: Path) -> None:
+    one, same, other = (list(History(window_s=window_s).lines()) for window_s in (0.5, 0.5, 0.2))
+    merged([one, same], tmp_path / "both")
+    assert judge_file(tmp_path / "both").window_s == 0.5
+    with pytest.raises(ValueError, match=r"several windows: \[0.2, 0.5\]"):
+        merged([one, other], tmp_path / "none")
+
+
+@pytest.mark.parametrize("first", [[], [{"op": "start"}], [{"history": 1, "window_s": "soon"}]])
+def test_events_without_a_first_line_are_refused(first: list[Event]) -> None:
+    with pytest.raises(BadHistory):
+        judge_events(first)
 
 
 def test_events_are_judged_as_their_lines_are() -> None:
