@@ -99,6 +99,9 @@ def main(argv: list[str]) -> int:
     # Processes started here load bytecode, as they do from an installed package. Where none may be written,
     # compiling the sources is more than half of each start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if argv in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     strict = STRICT in argv
     bench.FULL = FULL in argv
     argv = [argument for argument in argv if argument not in (STRICT, FULL)]

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import queue
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +28,8 @@ from typing import NamedTuple
 
 PROGRAM_NAME = "MILEPOST_PEER"
 STOP_TIMEOUT_S = 60
+# The first start of some unpacks itself; beside other work that takes minutes.
+READY_TIMEOUT_S = 600.0
 JARS_TIMEOUT_S = 600
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # of Linux
@@ -94,22 +98,47 @@ def running(name: str, settings: Mapping[str, str] | None = None) -> Iterator[Pe
                     command,
                     stdout=subprocess.PIPE,
                     stderr=errors,
-                    text=True,
+                    encoding="utf-8",
+                    errors="replace",
                     start_new_session=True,
                     preexec_fn=_end_with_the_parent,
                     env={**os.environ, **(settings or {})},
                 )
             except OSError as error:
                 raise Unavailable(str(error)) from error
+        reader = _Reader(process)
         try:
-            assert process.stdout is not None
-            ready = next((line for line in process.stdout if line.startswith("ready")), None)
+            try:
+                ready = reader.ready.get(timeout=READY_TIMEOUT_S)
+            except queue.Empty:
+                told = f"{name} was not ready within {READY_TIMEOUT_S:g} s"
+                raise Unavailable(told) from None
             if ready is None:
-                said = log.read_text(encoding="utf-8").strip().splitlines()
+                said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 raise Unavailable(said[-1] if said else f"{name} did not start")
             yield Peer(port, second, pid_in(ready))
         finally:
             _stop(process)
+            reader.join(STOP_TIMEOUT_S)
+
+
+class _Reader(threading.Thread):
+    """Reads what the program prints as long as it runs: nobody else does, and a full pipe would stop it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        super().__init__(daemon=True)
+        self.ready: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """The line that says so; then, or without one, None at the end."""
+        assert process.stdout is not None
+        self._lines = process.stdout
+        self.start()
+
+    def run(self) -> None:
+        with self._lines as lines:
+            for line in lines:
+                if line.startswith("ready"):
+                    self.ready.put(line)
+        self.ready.put(None)
 
 
 def _end_with_the_parent() -> None:
@@ -126,7 +155,12 @@ def pid_in(ready: str) -> int | None:
     True
     """
     words = ready.split()
-    return int(words[words.index("pid") + 1]) if "pid" in words else None
+    if "pid" not in words:
+        return None
+    try:
+        return int(words[words.index("pid") + 1])
+    except (ValueError, IndexError):
+        raise Unavailable(f"it is ready, and names no process: {ready.strip()!r}") from None
 
 
 def free_port() -> int:
@@ -146,5 +180,3 @@ def _stop(process: subprocess.Popen[str]) -> None:
         except subprocess.TimeoutExpired:
             continue
         break
-    if process.stdout is not None:
-        process.stdout.close()

@@ -1,7 +1,7 @@
 """What a run has measured, as it lies in the file: pure values.
 
-A figure has one number for each turn. `figures[workload][server][measure]` is that list; what was not
-measured is not there.
+A figure has one number for each turn, or null for a turn that broke down.
+`figures[workload][server][measure]` is that list; what was not measured at all is not there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OURS, BEFORE, PULSAR, KAFKA = "milepost", "before", "pulsar", "kafka"
 PEERS = (PULSAR, KAFKA)
 
 Measures = Mapping[str, float | None]
-Figures = dict[str, dict[str, dict[str, list[float]]]]
+Figures = dict[str, dict[str, dict[str, list[float | None]]]]
 
 
 class Side(NamedTuple):
@@ -64,29 +64,46 @@ def without_paths(text: str) -> str:
     return re.sub(r"(?<![\w:/])/[\w.+@/-]+", "…", text)
 
 
-def add(figures: Figures, workload: str, server: str, measures: Measures) -> None:
-    """Keep what one turn showed."""
+def add(figures: Figures, workload: str, server: str, measures: Measures, turn: int = 0) -> None:
+    """Keep what one turn showed, the first being 0."""
     known = figures.setdefault(workload, {}).setdefault(server, {})
     for measure, value in measures.items():
         if value is not None:
-            known.setdefault(measure, []).append(value)
+            values = known.setdefault(measure, [])
+            values += [None] * (turn + 1 - len(values))
+            values[turn] = value
 
 
-def turns_of(figures: Figures, side: Side) -> Sequence[float]:
+def turns_of(figures: Figures, side: Side) -> Sequence[float | None]:
     return figures.get(side.workload, {}).get(side.server, {}).get(side.measure, ())
 
 
 def middle(figures: Figures, side: Side) -> float | None:
     """The median over the turns."""
-    values = turns_of(figures, side)
+    values = [value for value in turns_of(figures, side) if value is not None]
     return statistics.median(values) if values else None
+
+
+def ratios(figures: Figures, over: Side, under: Side) -> list[float]:
+    """Of each turn that tells both."""
+    pairs = zip(turns_of(figures, over), turns_of(figures, under), strict=False)
+    return [top / bottom for top, bottom in pairs if top is not None and bottom]
 
 
 def ratio(figures: Figures, over: Side, under: Side) -> float | None:
     """The median of the ratios of each turn: what else the machine did then met both sides alike."""
-    tops, bottoms = turns_of(figures, over), turns_of(figures, under)
-    if len(tops) == len(bottoms):
-        ratios = [top / bottom for top, bottom in zip(tops, bottoms, strict=True) if bottom]
-        return statistics.median(ratios) if ratios else None
-    top, bottom = middle(figures, over), middle(figures, under)
-    return top / bottom if top is not None and bottom else None
+    found = ratios(figures, over, under)
+    return statistics.median(found) if found else None
+
+
+class Span(NamedTuple):
+    """The lowest and the highest ratio of a turn."""
+
+    lowest: float
+    highest: float
+
+
+def span(figures: Figures, over: Side, under: Side) -> Span | None:
+    """None where there is nothing between two turns."""
+    found = ratios(figures, over, under)
+    return Span(min(found), max(found)) if len(found) > 1 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from bench.goals.figures import BEFORE, OURS, PEERS, Run, Side, middle, ratio
+from bench.goals.figures import BEFORE, OURS, PEERS, Run, Side, Span, middle, ratio, span
 from bench.goals.goals import COMPARISONS, GOALS, LOAD, Comparison, Goal
 
 
@@ -49,6 +49,7 @@ class ComparedRow(NamedTuple):
     before: float | None
     theirs: dict[str, float | None]
     ratios: dict[str, float | None]
+    spans: dict[str, Span | None]
 
 
 def rows(run: Run) -> list[Row]:
@@ -100,7 +101,13 @@ def _detail(run: Run, goal: Goal) -> str:
     one, other = middle(run.figures, goal.over), middle(run.figures, goal.under)
     if one is None or other is None:
         return ""
-    return f"{number(one)} against {number(other)} {goal.detail_unit}".rstrip()
+    detail = f"{number(one)} against {number(other)} {goal.detail_unit}".rstrip()
+    return "; ".join([detail, *turns_text(span(run.figures, goal.over, goal.under))])
+
+
+def turns_text(of: Span | None) -> list[str]:
+    """How far the ratios of the turns lie apart: the median of them need not be the ratio of two medians."""
+    return [] if of is None else [f"turns {number(of.lowest)} to {number(of.highest)}"]
 
 
 def _compared(run: Run, comparison: Comparison) -> ComparedRow:
@@ -109,7 +116,8 @@ def _compared(run: Run, comparison: Comparison) -> ComparedRow:
     ratios = {peer: ratio(run.figures, ours, ours._replace(server=peer)) for peer in PEERS}
     before = middle(run.figures, ours._replace(server=BEFORE))
     load = middle(run.figures, ours._replace(measure=LOAD))
-    return ComparedRow(comparison, middle(run.figures, ours), load, before, theirs, ratios)
+    spans = {peer: span(run.figures, ours, ours._replace(server=peer)) for peer in PEERS}
+    return ComparedRow(comparison, middle(run.figures, ours), load, before, theirs, ratios, spans)
 
 
 def _strain(goal: Goal, value: float) -> float:

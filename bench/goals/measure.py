@@ -14,10 +14,13 @@ measured. What was measured is kept in `bench/out/goals.json` after each workloa
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import math
 import sys
 import time
 from collections.abc import Awaitable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import uvloop
@@ -26,7 +29,7 @@ from bench.goals import figures, machine
 from bench.goals.figures import BEFORE, KAFKA, OURS, Measures, Run, without_paths
 from bench.goals.goals import UPKEEP_GROUP
 from bench.goals.judgement import Verdict, rows
-from bench.goals.servers import ROOT, Server, earlier, gathered
+from bench.goals.servers import ROOT, NoCommit, Server, earlier, gathered
 from bench.goals.terminal import tables
 from bench.goals.workloads import (
     FRESH,
@@ -41,6 +44,8 @@ from bench.load.workloads import Load
 
 OUT = ROOT / "bench" / "out" / "goals.json"
 TURNS = 3
+# Beside other work a turn takes minutes; one that a peer no longer answers takes for ever.
+TURN_TIMEOUT_S = 1800.0
 
 
 class Measuring:
@@ -55,18 +60,21 @@ class Measuring:
         seconds = time.perf_counter() - self._began
         print(f"  {seconds:5.0f} s  {workload}", flush=True)
 
-    async def take(self, workload: str, server: str, work: Awaitable[Measures]) -> None:
-        """Keep what one turn shows. A turn that breaks down is noted, and the others go on."""
+    async def take(
+        self, workload: str, server: str, work: Awaitable[Measures], turn: int = 0
+    ) -> None:
+        """Keep what one turn shows. One that breaks down, or stands still, is noted, and the others go on."""
         try:
-            self.add(workload, server, await work)
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                self.add(workload, server, await work, turn)
         except Exception as error:
             self.fail(workload, server, error)
 
-    def add(self, workload: str, server: str, measures: Measures) -> None:
-        figures.add(self.run.figures, workload, server, measures)
+    def add(self, workload: str, server: str, measures: Measures, turn: int = 0) -> None:
+        figures.add(self.run.figures, workload, server, measures, turn)
 
     def fail(self, workload: str, server: str, error: Exception) -> None:
-        told = without_paths(f"{type(error).__name__}: {error}".strip().splitlines()[0])[:200]
+        told = without_paths(f"{type(error).__name__}: {error}".strip(": \n").splitlines()[0])[:200]
         self.run = self.run._replace(failures={**self.run.failures, f"{workload} {server}": told})
         print(f"           {workload} on {server} broke down: {told}", flush=True)
 
@@ -78,7 +86,7 @@ class Measuring:
 
 
 async def measure(arguments: argparse.Namespace, before: Path | None) -> Run:
-    chosen = arguments.only.split(",") if arguments.only else NAMES
+    chosen = arguments.only
     measuring = Measuring(_empty(arguments), arguments.out)
     if any(name in IN_TURNS or name in OWN for name in chosen):
         async with gathered(before) as (servers, absent):
@@ -139,7 +147,7 @@ async def _in_turns(
             for key, load in reversed(loads.items()) if turn % 2 else loads.items():
                 for name in names:
                     if (work := _work(name, key, load)) is not None:
-                        await measuring.take(name, key, work)
+                        await measuring.take(name, key, work, turn)
         measuring.keep()
 
 
@@ -157,27 +165,57 @@ def _work(name: str, key: str, load: Load | KafkaLoad) -> Awaitable[Measures] | 
     return OWN[name](load) if key in (OURS, BEFORE) else None
 
 
+def _names(told: str) -> list[str]:
+    chosen = told.split(",")
+    if unknown := sorted({*chosen} - {*NAMES}):
+        raise argparse.ArgumentTypeError(
+            f"no workload is called {', '.join(map(repr, unknown))}; there are {', '.join(NAMES)}"
+        )
+    return chosen
+
+
+def _turns(told: str) -> int:
+    if told.isdecimal() and told.isascii() and int(told) > 0:
+        return int(told)
+    raise argparse.ArgumentTypeError(f"{told!r} is no number of turns: 1 or more")
+
+
+def _scale(told: str) -> float:
+    with suppress(ValueError):
+        if 0 < (scale := float(told)) < math.inf:
+            return scale
+    raise argparse.ArgumentTypeError(f"{told!r} is no scale: a twentieth of the counts is 0.05")
+
+
+def _clear(out: Path) -> None:
+    """No figures of another run, and a file that can be written: told now, not behind the first workload."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("", encoding="utf-8")
+    out.unlink()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """1 if a workload broke down on Milepost itself; a peer that does is only noted."""
     parser = argparse.ArgumentParser(
         prog="python -m bench goals", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--only", help=f"comma-separated; of {', '.join(NAMES)}")
     parser.add_argument(
-        "--turns", type=int, default=TURNS, help="how often each server has its turn"
+        "--only", type=_names, default=NAMES, help=f"comma-separated; of {', '.join(NAMES)}"
     )
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies all counts")
+    parser.add_argument(
+        "--turns", type=_turns, default=TURNS, help="how often each server has its turn"
+    )
+    parser.add_argument("--scale", type=_scale, default=1.0, help="multiplies all counts")
     parser.add_argument("--before", default="", help="a commit to measure beside this one")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     parser.add_argument("--out", type=Path, default=OUT, help="the file that keeps the figures")
     arguments = parser.parse_args(argv)
-    unknown = set((arguments.only or NAMES[0]).split(",")) - set(NAMES)
-    if unknown:
-        parser.error(
-            f"no workload is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}"
-        )
-    arguments.out.unlink(missing_ok=True)
-    with earlier(arguments.before) as before:
+    with ExitStack() as stack:
+        try:
+            before = stack.enter_context(earlier(arguments.before))
+            _clear(arguments.out)
+        except (NoCommit, OSError) as error:
+            parser.error(str(error))
         run = uvloop.run(measure(arguments, before))
     print(tables(run))
     is_broken = any(place.endswith(f" {OURS}") for place in run.failures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.goals.figures import BEFORE, KAFKA, PULSAR, Run
-from bench.goals.judgement import Row, Verdict, compared_rows, number, rows
+from bench.goals.judgement import Row, Verdict, compared_rows, number, rows, turns_text
 from bench.goals.terminal import peer_cell, shown, times
 
 GOALS_PLOT, PEERS_PLOT = "goals.svg", "peers.svg"
@@ -33,7 +33,7 @@ can be left out.
 
 
 def page(run: Run) -> str:
-    parts = [HEAD, _about(run), _goals(run), _missed(run), _peers(run), HOW]
+    parts = [HEAD, _about(run), _goals(run), _missed(run), _peers(run), _broken(run), HOW]
     return "\n".join(part for part in parts if part)
 
 
@@ -117,7 +117,8 @@ def _peers(run: Run) -> str:
         "",
         "A ratio is Milepost's figure by the peer's: of rates more is better, of times and CPU less. "
         "`load` is the part of a core that the load itself took beside Milepost; near 1 "
-        "the load is what was measured.",
+        "the load is what was measured. Behind a ratio of several turns stand the lowest and the "
+        "highest of them: where they lie far apart, it is not that of the two figures beside it.",
         "",
         _row(heads),
         _row(["---"] * len(heads)),
@@ -127,10 +128,21 @@ def _peers(run: Run) -> str:
         cells += [shown(row.before)] if has_before else []
         cells.append(shown(row.load))
         for peer in names:
-            cells += [peer_cell(run, row, peer), times(row.ratios[peer])]
+            told = turns_text(row.spans[peer])
+            ratio = times(row.ratios[peer]) + "".join(f" ({one})" for one in told)
+            cells += [peer_cell(run, row, peer), ratio]
         lines.append(_row(cells))
     if any(peer in run.servers for peer in names):
         lines += ["", f"![peers](benchmarks/{PEERS_PLOT})"]
+    return "\n".join([*lines, ""])
+
+
+def _broken(run: Run) -> str:
+    """Turns that told nothing: the figures of their workloads are those of the others."""
+    if not run.failures:
+        return ""
+    lines = ["## What broke down", "", _row(["workload and server", "why"]), _row(["---"] * 2)]
+    lines += [_row([place, told.replace("|", "/")]) for place, told in run.failures.items()]
     return "\n".join([*lines, ""])
 
 

@@ -43,8 +43,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileNotFoundError:
         print("there are no figures yet: `python -m bench` makes them", file=sys.stderr)
         return 2
-    write(Run.from_json(data), arguments.docs)
-    print("docs/benchmarks.md and its pictures are made")
+    except (OSError, ValueError) as error:
+        print(f"{arguments.figures} has no figures: {error}", file=sys.stderr)
+        return 2
+    try:
+        run = Run.from_json(data)
+    except TypeError as error:
+        print(f"{arguments.figures} is not of a run: {error}", file=sys.stderr)
+        return 2
+    try:
+        write(run, arguments.docs)
+    except OSError as error:
+        print(f"the page cannot be written: {error}", file=sys.stderr)
+        return 2
+    print(f"{arguments.docs / 'benchmarks.md'} and its pictures are made")
     return 0
 
 

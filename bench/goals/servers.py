@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench import peers
 from bench.goals.figures import BEFORE, KAFKA, OURS, PULSAR, without_paths
-from bench.load.link import Link
+from bench.load.link import Link, Refused
 from bench.load.target import Target, started
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,14 +33,30 @@ class Gathered(NamedTuple):
     """Which peer could not be started → why."""
 
 
+class NoCommit(Exception):
+    """What was named is none, or has no package."""
+
+
+def resolved(name: str) -> str:
+    """The full name of a commit."""
+    command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise NoCommit(f"{name} is no commit")
+    return found.stdout.strip()
+
+
 @contextmanager
 def earlier(commit: str) -> Iterator[Path | None]:
     """The folder with the package as it was in a commit; None if none is named."""
     if not commit:
         yield None
         return
-    command = ["git", "archive", "--format=tar", commit, "src"]
-    packed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    command = ["git", "archive", "--format=tar", resolved(commit), "src"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        raise NoCommit(f"{commit} has no sources: {done.stderr.decode().strip()}")
+    packed = done.stdout
     with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(folder, filter="data")
@@ -63,7 +79,13 @@ async def gathered(before: Path | None) -> AsyncIterator[Gathered]:
                 absent[key] = without_paths(str(reason))
                 continue
             target = Target(f"pulsar://{peer.address}", peer.pid)
-            title = await _version(target) if key == PULSAR else "Apache Kafka"
+            try:
+                title = await _version(target) if key == PULSAR else "Apache Kafka"
+            except (OSError, Refused) as error:
+                absent[key] = without_paths(
+                    f"said that it is ready, and does not answer: {error!r}"
+                )
+                continue
             found.append(Server(key, title, target))
         yield Gathered(found, absent)
 

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from bench import peers
+from bench.__main__ import main
 from bench.goals import figures, judgement
 from bench.load import kafka
 
@@ -17,3 +18,9 @@ def test_the_examples_are_true(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked in ("-h", "--help"):
+        assert main([asked]) == 0
+        assert "python -m bench goals --before" in capsys.readouterr().out

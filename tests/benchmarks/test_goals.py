@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from bench.goals import figures, goals, report, workloads
+from bench import peers
+from bench.goals import figures, goals, measure, report, workloads
 from bench.goals.figures import BEFORE, KAFKA, OURS, PULSAR, Run, Side
 from bench.goals.goals import COMPARISONS, GOALS, Goal, at_least, at_most
 from bench.goals.judgement import Verdict, judge, rows
 from bench.goals.page import page
 from bench.goals.plots import Bar, bars_svg, goals_plot, peers_plot
+from bench.goals.servers import gathered
 from bench.goals.terminal import tables
 
 ABSENT = {PULSAR: "MILEPOST_PEER names no program", KAFKA: "MILEPOST_PEER names no program"}
@@ -60,9 +64,9 @@ def full_run(value: float = 1.0) -> Run:
     )
     asked = {(side.workload, side.measure) for side in sides()}
     asked |= {(one.workload, one.measure) for one in COMPARISONS}
-    for workload, measure in sorted(asked):
+    for workload, name in sorted(asked):
         for server in run.servers:
-            figures.add(run.figures, workload, server, {measure: value})
+            figures.add(run.figures, workload, server, {name: value})
     return run
 
 
@@ -71,8 +75,8 @@ def full_run(value: float = 1.0) -> Run:
 
 def test_a_figure_has_a_number_for_each_turn_and_its_median_counts() -> None:
     found: figures.Figures = {}
-    for value in (3.0, 1.0, 2.0):
-        figures.add(found, "w", OURS, {"rate": value, "p50_ms": None})
+    for turn, value in enumerate((3.0, 1.0, 2.0)):
+        figures.add(found, "w", OURS, {"rate": value, "p50_ms": None}, turn)
     assert found == {"w": {OURS: {"rate": [3.0, 1.0, 2.0]}}}
     assert figures.middle(found, Side("w", "rate")) == 2.0
     assert figures.middle(found, Side("w", "p50_ms")) is None
@@ -84,9 +88,30 @@ def test_a_ratio_is_the_median_of_the_ratios_of_each_turn() -> None:
     assert figures.ratio(found, Side("w", "rate"), Side("w", "rate", PULSAR)) == 2
 
 
-def test_a_ratio_of_turns_that_broke_down_is_that_of_the_medians() -> None:
-    found: figures.Figures = {"w": {OURS: {"rate": [20, 30]}, PULSAR: {"rate": [10]}}}
-    assert figures.ratio(found, Side("w", "rate"), Side("w", "rate", PULSAR)) == 2.5
+def test_a_turn_that_broke_down_has_no_ratio() -> None:
+    """It broke down on each of them once, not in the same turn."""
+    found: figures.Figures = {}
+    for server, turn, rate in ((OURS, 0, 20), (OURS, 2, 90), (PULSAR, 1, 1), (PULSAR, 2, 30)):
+        figures.add(found, "w", server, {"rate": rate}, turn)
+    assert found["w"][OURS]["rate"] == [20, None, 90]
+    assert figures.middle(found, Side("w", "rate")) == 55
+    assert figures.ratio(found, Side("w", "rate"), Side("w", "rate", PULSAR)) == 3
+    del found["w"][PULSAR]["rate"][2]
+    assert figures.ratio(found, Side("w", "rate"), Side("w", "rate", PULSAR)) is None
+
+
+def test_a_ratio_that_is_not_that_of_two_medians_is_explained() -> None:
+    """The peer was cold in the first turn, and someone else was busy in the last."""
+    ours, theirs = [0.579, 0.218, 0.1208], [7.01, 0.168, 0.21]
+    workload = "topics-1000"
+    found = {workload: {OURS: {goals.OPEN: ours}, PULSAR: {goals.OPEN: theirs}}}
+    run = run_of(servers={OURS: "Milepost", PULSAR: "Apache Pulsar"}, figures=found)
+    (row,) = [line for line in page(run).splitlines() if line.startswith("| open 1,000 topics")]
+    assert "| 0.218 | – | 0.210 | 0.575 × (turns 0.083 to 1.30) |" in row
+    goal = RATE_TO_PULSAR._replace(
+        over=Side(workload, goals.OPEN), under=Side(workload, goals.OPEN, PULSAR), detail_unit="s"
+    )
+    assert judge(run, goal).detail == "0.218 against 0.210 s; turns 0.083 to 1.30"
 
 
 def test_a_run_is_the_same_after_it_was_kept() -> None:
@@ -223,6 +248,115 @@ def test_without_figures_there_is_no_report(
 ) -> None:
     assert report.main(["--figures", str(tmp_path / "none"), "--docs", str(tmp_path)]) == 2
     assert "no figures yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("", "has no figures"), ('{"made"', "has no figures"), ("[]", "is not of a run"),
+     ('{"made": 1}', "is not of a run")],
+)  # fmt: skip
+def test_a_file_that_is_of_no_run_is_refused_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    (tmp_path / "figures").write_text(text)
+    for figures_of, docs in ((tmp_path / "figures", tmp_path / "docs"), (tmp_path, tmp_path)):
+        assert report.main(["--figures", str(figures_of), "--docs", str(docs)]) == 2
+        assert problem in (told := capsys.readouterr().err) or figures_of == tmp_path
+        assert told.count("\n") == 1
+    assert not (tmp_path / "docs").exists()
+
+
+def test_a_page_that_cannot_be_written_is_told_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "goals.json"
+    kept.write_text(json.dumps(full_run().to_json()))
+    assert report.main(["--figures", str(kept), "--docs", str(kept)]) == 2
+    assert capsys.readouterr().err.startswith("the page cannot be written: ")
+
+
+def test_the_page_tells_what_broke_down() -> None:
+    text = page(full_run()._replace(failures={f"acks-32 {PULSAR}": "TimeoutError: a|b"}))
+    assert "## What broke down" in text
+    assert f"| acks-32 {PULSAR} | TimeoutError: a/b |" in text
+    assert "broke down" not in page(full_run())
+
+
+# What is asked for.
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--only", ""], "no workload is called ''"),
+        (["--only", "idle,"], "no workload is called ''"),
+        (["--only", "nope"], "no workload is called 'nope'; there are publish-1"),
+        *[(["--turns", told], "is no number of turns") for told in ("0", "-1", "²", "many")],
+        *[(["--scale", told], "is no scale") for told in ("0", "-1", "nan", "inf", "much")],
+        (["--before", "nothing"], "nothing is no commit"),
+        (["--before=--output=x"], "--output=x is no commit"),
+        (["--before", "HEAD^{tree}"], "is no commit"),
+        (["--out", "/dev/null/x"], "File exists"),
+        (["--out", "/"], "Is a directory"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is(
+    options: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one line behind the usage, and figures of the run before stay."""
+    kept = tmp_path / "goals.json"
+    kept.write_text("{}")
+    with pytest.raises(SystemExit) as ended:
+        measure.main(["--out", str(kept), "--only", "idle", *options])
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert problem in err.splitlines()[-1]
+    assert kept.exists()
+
+
+def test_a_turn_that_stands_still_is_noted_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "TURN_TIMEOUT_S", 0.01)
+
+    async def stands_still() -> figures.Measures:
+        await asyncio.Event().wait()
+        return {}
+
+    async def works() -> figures.Measures:
+        return {"rate": 3.0}
+
+    async def run() -> Run:
+        measuring = measure.Measuring(run_of(), tmp_path / "goals.json")
+        await measuring.take("w", PULSAR, stands_still())
+        await measuring.take("w", PULSAR, works(), 1)
+        return measuring.run
+
+    told = asyncio.run(run())
+    assert told.failures == {f"w {PULSAR}": "TimeoutError"}
+    assert told.figures == {"w": {PULSAR: {"rate": [None, 3.0]}}}
+
+
+@pytest.mark.parametrize("end", ["signal.pause()", "sys.exit()"], ids=["is deaf", "has ended"])
+def test_a_peer_that_is_ready_and_does_not_answer_is_left_out(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "peer"
+    program.write_text(
+        f"#!{sys.executable}\nimport os, signal, sys\n"
+        f"print('ready 1 pid', os.getpid(), flush=True)\n{end}\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv(peers.PROGRAM_NAME, str(program))
+
+    async def run() -> None:
+        async with gathered(None) as (servers, absent):
+            assert [server.key for server in servers] == [OURS, KAFKA]
+            assert absent[PULSAR].startswith("said that it is ready, and does not answer")
+
+    asyncio.run(run())
 
 
 # Pictures.
