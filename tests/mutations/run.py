@@ -16,10 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from stage.pieces import piece_of
 
 from mutations.planted import BUGS, Bug
 
@@ -114,18 +116,33 @@ def are_red(tests: str, folder: Path) -> bool:
     return done.returncode != 0
 
 
-def main() -> int:
+def _part(told: str) -> tuple[int, int]:
+    try:
+        return piece_of(told)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(told: str) -> int:
+    if told.isdecimal() and told.isascii():
+        return int(told)
+    raise argparse.ArgumentTypeError(f"{told!r} is no count: 0 or more")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=30, help="how many of the grown ones")
+    parser.add_argument("--count", type=_count, default=30, help="how many of the grown ones")
     parser.add_argument("--only", default="", help="bugs of paths that contain this")
-    parser.add_argument("--part", default="1/1", help="the second of four parts is 2/4")
-    options = parser.parse_args()
-    part, parts = map(int, options.part.split("/"))
+    parser.add_argument("--part", type=_part, default="1/1", help="the second of four parts is 2/4")
+    options = parser.parse_args(arguments)
+    number, parts = options.part
     made = [bug for path, tests in GROWN.items() for bug in grown(path, tests)]
     random.Random(options.seed).shuffle(made)
     bugs = [bug for bug in (*BUGS, *made[: options.count]) if options.only in bug.path]
-    bugs = bugs[(part - 1) * len(bugs) // parts : part * len(bugs) // parts]
+    bugs = bugs[(number - 1) * len(bugs) // parts : number * len(bugs) // parts]
+    if not bugs:
+        parser.error("no bug is left to be planted: see --only, --part and --count")
     survivors: list[Bug] = []
     with tempfile.TemporaryDirectory(prefix="milepost-mutations-") as name:
         folder = Path(name)

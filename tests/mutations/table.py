@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -90,20 +91,34 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def in_page(page: str, text: str) -> str:
+    """The page with this table in the place of its own."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, behind = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"docs/mutations.md has no place for the table: {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n{text}\n{END}{behind}"
+
+
+def main(arguments: Sequence[str] | None = None, tests: Sequence[str] = TESTS) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into docs/mutations.md")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="milepost-plants-") as name:
         report = Path(name) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={report}", *TESTS]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={report}", *tests]
         environment = {**os.environ, "MILEPOST_CAMPAIGN": "long"}
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        if not report.exists():
+            print("the tests have left no report: the page stays as it is", file=sys.stderr)
+            return 2
         rows = rows_of(report)
+    if not rows:
+        print("no bug was planted: the page stays as it is", file=sys.stderr)
+        return 2
     text = table(rows)
     if options.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+        PAGE.write_text(in_page(PAGE.read_text(), text))
     print(text)
     missed = [row.bug for row in rows if not row.is_found]
     print(f"{len(rows) - len(missed)} of {len(rows)} found", *missed, sep="\n")

@@ -11,10 +11,16 @@ import sys
 import time
 
 from simulation.dials import SMALL_STEPS, steps_of
-from simulation.world import hurried, run_seed, run_seeds
+from simulation.world import hurried, numbers, run_seed, run_seeds
+
+# So many have small ones among them.
+COUNT_MIN = 10
 
 
-def main(count: int) -> None:
+def main(told: list[str]) -> None:
+    count, *rest = numbers(told or ["1000"])
+    if rest or count < COUNT_MIN:
+        raise SystemExit(f"how many worlds? One number, {COUNT_MIN} or more")
     run_seeds(range(1, 4))  # what is made once is made before
     small, small_s = 0, 0.0
     with hurried():
@@ -29,4 +35,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 1000)
+    main(sys.argv[1:])

@@ -589,8 +589,18 @@ def run_seeds(seeds: Iterable[int]) -> list[str]:
         return [run_seed(seed) for seed in seeds]
 
 
+def numbers(told: Sequence[str]) -> list[int]:
+    """Seeds, or counts, as the command line has them."""
+    try:
+        return [int(one) for one in told]
+    except ValueError:
+        raise SystemExit(f"whole numbers are wanted, not {' '.join(told)!r}") from None
+
+
 def main(seeds: list[str]) -> None:
-    for seed in map(int, seeds):
+    if not seeds:
+        raise SystemExit("which seeds? python -m simulation.world SEED…")
+    for seed in numbers(seeds):
         world = World(seed)
         verdict = world.run()
         sys.stdout.writelines(world.history.lines())
