@@ -136,14 +136,15 @@ async def _in_turns(
     chosen: Sequence[str],
     arguments: argparse.Namespace,
 ) -> None:
-    """Workloads that are divided by each other stand side by side: OWN goes through all of them in a turn."""
-    loads = {server.key: _load(server, arguments.scale) for server in servers}
+    """Workloads that are divided by each other stand side by side: OWN goes through all of them in a turn.
+    Each turn has topics of its own: those of the one before are open, and need not be opened."""
     rounds = [[name] for name in IN_TURNS if name in chosen]
     if own := [name for name in OWN if name in chosen]:
         rounds.append(own)
     for names in rounds:
         measuring.begin(", ".join(names))
         for turn in range(arguments.turns):
+            loads = {server.key: _load(server, arguments.scale) for server in servers}
             for key, load in reversed(loads.items()) if turn % 2 else loads.items():
                 for name in names:
                     if (work := _work(name, key, load)) is not None:

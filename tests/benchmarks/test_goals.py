@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,8 +18,9 @@ from bench.goals.goals import COMPARISONS, GOALS, Goal, at_least, at_most
 from bench.goals.judgement import Verdict, judge, rows
 from bench.goals.page import page
 from bench.goals.plots import Bar, bars_svg, goals_plot, peers_plot
-from bench.goals.servers import gathered
+from bench.goals.servers import Server, gathered
 from bench.goals.terminal import tables
+from bench.load.target import Target
 
 ABSENT = {PULSAR: "MILEPOST_PEER names no program", KAFKA: "MILEPOST_PEER names no program"}
 RATE_TO_PULSAR = Goal(
@@ -337,6 +339,23 @@ def test_a_turn_that_stands_still_is_noted_and_the_next_goes_on(
     told = asyncio.run(run())
     assert told.failures == {f"w {PULSAR}": "TimeoutError"}
     assert told.figures == {"w": {PULSAR: {"rate": [None, 3.0]}}}
+
+
+def test_each_turn_has_topics_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To open those of the turn before costs a broker nothing: its median was that of doing nothing."""
+    topics = []
+
+    async def opens(load: measure.Load) -> figures.Measures:
+        topics.append(load.topic("it"))
+        await asyncio.sleep(0.002)  # sleep: runs are named by the millisecond in which they begin
+        return {}
+
+    monkeypatch.setattr(measure, "IN_TURNS", {"w": opens})
+    servers = [Server(OURS, "Milepost", Target("pulsar://127.0.0.1:1"))]
+    measuring = measure.Measuring(run_of(), tmp_path / "goals.json")
+    arguments = Namespace(turns=3, scale=1.0)
+    asyncio.run(measure._in_turns(measuring, servers, ["w"], arguments))
+    assert len({*topics}) == 3
 
 
 @pytest.mark.parametrize("end", ["signal.pause()", "sys.exit()"], ids=["is deaf", "has ended"])
