@@ -618,10 +618,14 @@ class Topic:
 
     def _needs_recall(self, sends: Sequence[Send]) -> bool:
         """Does one of the sends go on with a message that is not remembered?"""
+        # Asked for all that comes to a topic with messages of an earlier process: what neighbours share, as
+        # those of one transaction do, is looked at once.
+        known = PLAIN
         for send in sends:
-            if send.traits is PLAIN or send.traits.is_batch:
+            traits = send.traits
+            if traits is known:
                 continue
-            chunk = send.traits.chunk
+            known, chunk = traits, None if traits.is_batch else traits.chunk
             if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
                 return True
         return False

@@ -111,6 +111,18 @@ def test_a_whole_message_is_known_after_a_restart(stage: Stage) -> None:
     assert len(answers(producer.peer)) == 1
 
 
+def test_a_message_goes_on_behind_others_of_one_read(stage: Stage) -> None:
+    producer = stage.producer(stage.topic())
+    stage.publish(producer, chunk(7, 0, 2))
+    stage = stage.restarted()
+    topic = stage.topic()
+    others = [message(number, deliver_at_time=1) for number in (1, 2)]
+    stage.publish(stage.producer(topic), message(0), *others, chunk(7, 1, 2))
+    located = stage.here(lambda: topic.log.locate(4))
+    assert located.flags & LAST_CHUNK
+    assert stage.here(lambda: topic.chunk_indexes(*located.position)) == (0, 4)
+
+
 def test_only_so_much_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = stage.topic()
     producer = stage.producer(topic)
