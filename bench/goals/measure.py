@@ -137,18 +137,18 @@ async def _in_turns(
     arguments: argparse.Namespace,
 ) -> None:
     """Workloads that are divided by each other stand side by side: OWN goes through all of them in a turn.
-    Each turn has topics of its own: those of the one before are open, and need not be opened."""
+    Every turn has topics of its own: what is left of an earlier one would be opened, read and sought too."""
     rounds = [[name] for name in IN_TURNS if name in chosen]
     if own := [name for name in OWN if name in chosen]:
         rounds.append(own)
     for names in rounds:
         measuring.begin(", ".join(names))
         for turn in range(arguments.turns):
-            loads = {server.key: _load(server, arguments.scale) for server in servers}
-            for key, load in reversed(loads.items()) if turn % 2 else loads.items():
+            for server in reversed(servers) if turn % 2 else servers:
+                load = _load(server, arguments.scale)
                 for name in names:
-                    if (work := _work(name, key, load)) is not None:
-                        await measuring.take(name, key, work, turn)
+                    if (work := _work(name, server.key, load)) is not None:
+                        await measuring.take(name, server.key, work, turn)
         measuring.keep()
 
 

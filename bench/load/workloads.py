@@ -88,7 +88,7 @@ class Load:
         """`run`: that of an earlier broker, whose topics are meant."""
         self.target = target
         self._scale = scale
-        self.run = run or f"bench-{os.getpid()}-{time.time_ns() // 1_000_000:x}"
+        self.run = run or f"bench-{os.getpid()}-{time.time_ns():x}"
 
     def topic(self, name: str) -> str:
         return f"{_NAMESPACE}/{self.run}-{name}"

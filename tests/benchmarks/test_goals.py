@@ -16,6 +16,7 @@ from bench.goals import figures, goals, measure, report, workloads
 from bench.goals.figures import BEFORE, KAFKA, OURS, PULSAR, Run, Side
 from bench.goals.goals import COMPARISONS, GOALS, Goal, at_least, at_most
 from bench.goals.judgement import Verdict, judge, rows
+from bench.goals.measure import main as run_goals
 from bench.goals.page import page
 from bench.goals.plots import Bar, bars_svg, goals_plot, peers_plot
 from bench.goals.servers import Server, gathered
@@ -119,6 +120,22 @@ def test_a_ratio_that_is_not_that_of_two_medians_is_explained() -> None:
 def test_a_run_is_the_same_after_it_was_kept() -> None:
     run = full_run()
     assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+# Turns.
+
+
+def test_a_turn_meets_nothing_of_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a turn reads but does not ack would come to the consumers of the next one, ahead of its own."""
+    monkeypatch.delenv("MILEPOST_PEER", raising=False)
+    kept = tmp_path / "goals.json"
+    options = ["--only", "latency", "--turns", "2", "--scale", "0.02", "--out", str(kept)]
+    status = run_goals(options)
+    run = Run.from_json(json.loads(kept.read_text()))
+    assert (status, run.failures) == (0, {})
+    assert len(run.figures["latency"][OURS][goals.P50]) == 2
 
 
 # Verdicts.
