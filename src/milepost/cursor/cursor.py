@@ -346,12 +346,15 @@ class Cursor:
             raise IndexNotFound(f"a seek to {index} in [{self.first}, {self.end})")
         index = max(index, self.first)
         # Whatever does not wait has been with a consumer, or was acked; and some of what waits.
-        stale = IndexRanges([(index, self.end)])
-        for waiting in (self._ready, self._aside, self._withheld, self._delays.indexes):
-            stale.discard_all(waiting)
+        stale = IndexRanges()
+        if not self._ready.covers(index, self.end):
+            stale.add(index, self.end)
+            for waiting in (self._ready, self._aside, self._withheld, self._delays.indexes):
+                stale.discard_all(waiting)
         for seen in (self._returned, self._stale):
             stale.add_all(seen)
-        stale.discard(0, index)
+        if stale.count:
+            stale.discard(0, index)
         if index < self.unsure_end:
             stale.add(index, min(self.unsure_end, self.end))
         fact = SeekFact(self.epoch + 1, index, stale)
@@ -635,13 +638,15 @@ class Cursor:
 
     def _begin_epoch(self, fact: SeekFact) -> None:
         self.epoch = fact.epoch
-        self._ready = IndexRanges([(fact.index, self.end)])
+        self._ready.clear()
+        self._ready.add(fact.index, self.end)
         self._aside.clear()
         self._withheld.clear()
         self._delays.clear()
         self._inflight.clear()
         self._returned.clear()
-        self._stale = fact.stale.copy()
+        if fact.stale.count or self._stale.count:
+            self._stale = fact.stale.copy()
         # A replay that was asked for is no redelivery.
         self._redeliveries.clear()
 

@@ -15,6 +15,8 @@ Reading is strict where a wrong guess would do harm, and blind to what only a ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -202,34 +204,79 @@ def _check_parts(
     Where a text is not UTF-8 the library hands out bytes instead of `str`, far from here and in the
     hands of the code that reads the field.
     """
-    where = kind_name(command.kind)
-    for field, value in message.ListFields():
-        values = value if field.is_repeated else (value,)
-        if field.message_type is pb.MessageIdData.DESCRIPTOR:
-            for message_id in values:
-                _check_depth(message_id, where)
+    kind = type(message)
+    fields = _CHECKED.get(kind)
+    if fields is None:
+        fields = _CHECKED[kind] = _fields_to_check(kind)
+    for name, is_repeated, what in fields:
+        if is_repeated:
+            if not (values := getattr(message, name)):
+                continue
+        elif message.HasField(name):
+            values = (getattr(message, name),)
+        else:
             continue
-        if field.is_repeated and len(values) > repeated_max:
+        if what is _Check.IDS:
+            for message_id in values:
+                _check_depth(message_id, command.kind)
+            continue
+        if is_repeated and len(values) > repeated_max:
+            where = kind_name(command.kind)
             raise TooManyParts(
-                command, f"{where} with {len(values)} {field.name}; allowed are {repeated_max}"
+                command, f"{where} with {len(values)} {name}; allowed are {repeated_max}"
             )
-        if field.type == FieldDescriptor.TYPE_STRING:
+        if what is _Check.TEXTS:
             if bytes in map(type, values):
                 raise ProtocolError(
-                    Reason.BAD_COMMAND, f"{where} with a {field.name} that is not UTF-8"
+                    Reason.BAD_COMMAND,
+                    f"{kind_name(command.kind)} with a {name} that is not UTF-8",
                 )
-        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+        elif what is _Check.MESSAGES:
             for part in values:
                 messages.append(part)
                 _check_parts(part, command, repeated_max, messages)
 
 
-def _check_depth(message_id: pb.MessageIdData, where: str) -> None:
+class _Check(Enum):
+    """What a field may have in it that is not taken."""
+
+    IDS = auto()
+    TEXTS = auto()
+    MESSAGES = auto()
+    LENGTH = auto()
+
+
+# Of the messages that came so far.
+_CHECKED: Final[dict[type[Message], Sequence[tuple[str, bool, _Check]]]] = {}
+
+
+def _fields_to_check(kind: type[Message]) -> Sequence[tuple[str, bool, _Check]]:
+    """Name, whether it is a list, and what to check, of the fields of a message that may be refused.
+    To ask the library for each command what its fields are takes several times as long as to look at them."""
+    found: list[tuple[str, bool, _Check]] = []
+    by_number = kind.DESCRIPTOR.fields_by_number
+    for field in (by_number[number] for number in sorted(by_number)):
+        if field.message_type is pb.MessageIdData.DESCRIPTOR:
+            what = _Check.IDS
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            what = _Check.TEXTS
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            what = _Check.MESSAGES
+        elif field.is_repeated:
+            what = _Check.LENGTH
+        else:
+            continue
+        found.append((field.name, field.is_repeated, what))
+    return found
+
+
+def _check_depth(message_id: pb.MessageIdData, kind: int) -> None:
     if message_id.HasField("first_chunk_message_id") and message_id.first_chunk_message_id.HasField(
         "first_chunk_message_id"
     ):
         raise ProtocolError(
-            Reason.NESTED_TOO_DEEP, f"{where} with a first chunk inside a first chunk's id"
+            Reason.NESTED_TOO_DEEP,
+            f"{kind_name(kind)} with a first chunk inside a first chunk's id",
         )
 
 
