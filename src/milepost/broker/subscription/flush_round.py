@@ -8,7 +8,8 @@ A round comes at the end of a turn of the loop. Behind a commit it comes at once
 the commit changed is known by then, and one more turn would be a look at every socket in between.
 
 Read loops that woke together may have much to send. When they have worked for a millisecond, the others wait
-for the next round, so that receipts go out and sockets are looked at in between.
+for the next round, so that receipts go out and sockets are looked at in between. What the sockets brought is
+committed before that round: a publish waits for one step of the read loops at most, and not for two.
 
     commit ─▶ during: submitters are told ─▶ read loops run ─▶ flush ─▶ afterwards: receipts ─▶ flush
 """
@@ -86,8 +87,12 @@ class FlushRound:
             self._go()
         finally:
             self._is_due = False
-            if self._read_loops or self._sessions or self._afterwards:
+            if self._sessions or self._afterwards:
                 self._schedule()
+            elif self._read_loops:
+                # One turn of the loop later than it could be, behind what the sockets bring in between.
+                self._is_due = True
+                self._loop.call_soon(self._loop.call_soon, self._run)
 
     def _go(self) -> None:
         works, self._afterwards = self._afterwards, []

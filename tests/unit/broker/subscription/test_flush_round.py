@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from milepost.broker.subscription.flush_round import WORK_S, FlushRound
 
@@ -17,6 +19,12 @@ def unheard(place: str, error: BaseException) -> None:
 def still() -> float:
     """A clock for rounds that take no time."""
     return 0.0
+
+
+async def next_round() -> None:
+    """The round of read loops that had a turn in the last: one turn of the loop lies between."""
+    for _ in range(2):
+        await asyncio.sleep(0)
 
 
 class Sink:
@@ -67,6 +75,37 @@ def test_receipts_and_answers_of_one_commit_leave_in_one_piece() -> None:
         assert flushed == ["messages", "consumer", "receipts"]
 
     asyncio.run(run())
+
+
+def test_what_a_socket_brings_is_committed_ahead_of_what_feeds_still_have_to_do() -> None:
+    happened: list[str] = []
+
+    async def run() -> None:
+        this, loop = FlushRound(unheard, still), asyncio.get_running_loop()
+        client, server = socket.socketpair()
+        is_over = loop.create_future()
+
+        def feed() -> None:
+            happened.append("feed")
+            if happened.count("feed") == 1:
+                client.send(b"a publish")
+            if happened.count("feed") < 3:
+                this.dispatch(feed)
+            else:
+                is_over.set_result(None)
+
+        def hear() -> None:
+            server.recv(100)
+            loop.call_soon(happened.append, "commit")
+
+        with client, server:
+            loop.add_reader(server, hear)
+            this.dispatch(feed)
+            await is_over
+            loop.remove_reader(server)
+
+    uvloop.run(run())
+    assert happened == ["feed", "commit", "feed", "feed"]
 
 
 def test_what_feeds_write_goes_along() -> None:
@@ -180,9 +219,9 @@ def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
 
         this.during(lambda: this.dispatch(feed))
         assert runs == [0]
-        await asyncio.sleep(0)
+        await next_round()
         assert runs == [0, 1]
-        await asyncio.sleep(0)
+        await next_round()
         assert runs == [0, 1, 2]
 
     asyncio.run(run())
@@ -268,11 +307,11 @@ def test_read_loops_that_take_long_leave_the_others_to_the_next_round() -> None:
 
         this.during(told)
         assert happened == ["first", "second", "receipts"]
-        await asyncio.sleep(0)
+        await next_round()
         assert happened[3:] == ["third", "fourth"]
-        await asyncio.sleep(0)
+        await next_round()
         assert happened[5:] == ["first again"]
-        await asyncio.sleep(0)
+        await next_round()
         assert len(happened) == 6
 
     asyncio.run(run())
