@@ -534,6 +534,7 @@ class Broker:
         for one in news:
             one.topic.being_made.add(one.name)
         try:
+            await self._let_go_of_namesakes(news)
             rows = await self.engine.catalog(create)
         finally:
             for one in news:
@@ -546,6 +547,20 @@ class Broker:
         for one in news:
             one.topic.check_open()
         return made
+
+    async def _let_go_of_namesakes(self, news: Sequence[NewSubscription]) -> None:
+        """What open transactions have added of these names were other subscriptions, which are deleted. One
+        whose deletion the catalog refuses is there still."""
+        for topic in {one.topic for one in news}:
+            await self.transactions.namesakes.settle(topic)
+        gone = [
+            (one.topic.name.text, one.name)
+            for one in news
+            if one.name not in one.topic.subscriptions
+        ]
+        await self.transactions.namesakes.let_go(gone)
+        for one in news:
+            one.topic.check_open()
 
     def open_made(self, new: NewSubscription, row: StateRow, first: Snapshot) -> Subscription:
         """Open one that was made just now, on its open topic."""
@@ -615,7 +630,7 @@ class Broker:
 
         with ExitStack() as departing:
             for one in durable:
-                departing.enter_context(self.transactions.departing(one.topic))
+                departing.enter_context(self.transactions.namesakes.departing(one.topic))
             try:
                 await self.engine.catalog(delete)
             except BaseException:

@@ -140,7 +140,7 @@ async def forget(broker: Broker, member: MemberSubscription) -> None:
     del group.members[member.member]
     member.dispatcher = member.journal = None
     sequence = broker.store.journal.last_sequence
-    with broker.transactions.departing(group.topic):
+    with broker.transactions.namesakes.departing(group.topic):
         try:
             await broker.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
         except BaseException:

@@ -81,7 +81,8 @@ async def _grow(broker: Broker, name: TopicName, partitions: int, opened: list[T
 
 
 async def _open_topics(broker: Broker, name: TopicName, partitions: int) -> list[Topic]:
-    """Open what there is under the names of the new partitions."""
+    """Open what there is under the names of the new partitions. Transactions do not take subscriptions that
+    these get for others of the name, which were deleted."""
     directory = broker.directory
     before = directory.partitions(name)
     if before is None or not name.is_persistent:
@@ -93,7 +94,8 @@ async def _open_topics(broker: Broker, name: TopicName, partitions: int) -> list
             for partition in map(name.partition_name, range(before, partitions))
             if directory.row(partition) is not None or str(partition) in broker.opening
         ]
-        if not any(topic.is_closed for topic in topics):
+        waited = [await broker.transactions.namesakes.let_go_of_deleted(one) for one in topics]
+        if not any(waited) and not any(topic.is_closed for topic in topics):
             return topics
     raise ServiceNotReady(f"topics that become partitions of {name} are being unloaded")
 

@@ -19,14 +19,15 @@ from milepost.errors import MilepostError, NotAllowed, NotFound
 from milepost.positions.spans import Span
 
 if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
     from milepost.broker.topic.topic import Topic
     from milepost.storage.interface import Engine
 
 
-async def prepare(topic: Topic, engine: Engine) -> None:
+async def prepare(topic: Topic, broker: Broker) -> None:
     """Give the topic a state for what is hidden."""
     if topic.transactions is None:
-        await transactions.begin(topic, engine)
+        await transactions.begin(topic, broker)
 
 
 def recall(

@@ -18,15 +18,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
 from milepost.broker.operations.unasked_ends import UnaskedEnds
+from milepost.broker.topic.namesakes import Namesakes
 from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, never_added, when_all
-from milepost.broker.transactions.coordinator import COMMIT, Coordinator, Outcome, Transaction
+from milepost.broker.transactions.coordinator import (
+    COMMIT,
+    Coordinator,
+    Outcome,
+    Transaction,
+)
 from milepost.broker.transactions.series import Series, check_names
 from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.broker.workers.shared_transactions import SharedTransactions
@@ -80,8 +85,6 @@ class Transactions:
         self._ends: dict[TxnId, End] = {}
         # Of these the commits of series, by role and name: of each series one at a time.
         self._committing: dict[tuple[str | None, str], End] = {}
-        # Deletions of subscriptions that the catalog may refuse: done when it has answered.
-        self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
         # Those of them that were asked for in this turn, and are not submitted yet.
         self._gathered: list[End] = []
         # The loop will submit them, if no session did.
@@ -92,6 +95,7 @@ class Transactions:
         """From opened to ended."""
         self._roll_due = 0.0
         self._unasked = UnaskedEnds(broker, self)
+        self.namesakes = Namesakes(broker.store, self._books)
         self.recovered_ms = (0, 0)
         """When it began to read what the process before left, and when it had."""
 
@@ -138,6 +142,11 @@ class Transactions:
         if book is None:
             book = self.coordinator.guests[number] = Coordinator(number)
         return book
+
+    def _books(self) -> Iterator[tuple[int, Coordinator]]:
+        """All that have a state in the store, with its id."""
+        for number, state_id in self._state_ids.items():
+            yield state_id, self._book(number)
 
     # -- opening and adding ------------------------------------------------------------------------
 
@@ -292,7 +301,7 @@ class Transactions:
                 if topic is None or topic.transactions is not None:
                     continue
                 try:
-                    await begin(topic, self._broker.engine)
+                    await begin(topic, self._broker)
                 except ServiceNotReady:
                     if not topic.is_closed:
                         raise
@@ -580,7 +589,7 @@ class Transactions:
 
     def _parts(self, asked: Sequence[End]) -> tuple[list[End], list[Part]]:
         """The ends whose topics are open, and what they mean topic by topic; the others are helped on."""
-        topics = self._broker.topics
+        topics, departures = self._broker.topics, self.namesakes.departures
         ends: list[End] = []
         parts: dict[str, Part] = {}
         for end in asked:
@@ -593,7 +602,7 @@ class Transactions:
             if not is_open:
                 self._broker.spawn(self._open_topics(end))
                 continue
-            if self._departures and any(topics[name] in self._departures for name in names):
+            if departures and any(topics[name] in departures for name in names):
                 self._broker.spawn(self._after_departures(end))
                 continue
             ends.append(end)
@@ -608,27 +617,13 @@ class Transactions:
                     part.add(txn.txn_id, end.outcome, named.get(name, ()))
         return ends, list(parts.values())
 
-    @contextmanager
-    def departing(self, topic: Topic) -> Iterator[None]:
-        """A subscription of the topic is being deleted; it may be back at the end of the block."""
-        answer = asyncio.get_running_loop().create_future()
-        self._departures.setdefault(topic, set()).add(answer)
-        try:
-            yield
-        finally:
-            self._departures[topic].discard(answer)
-            if not self._departures[topic]:
-                del self._departures[topic]
-            answer.set_result(None)
-
     async def _after_departures(self, end: End) -> None:
         """Go on with an end when it is known which subscriptions there are. One whose deletion the
         catalog refuses is there again, and what the transaction has acked on it ends with it."""
         try:
             for name in end.all_topics():
-                topic = self._broker.topics.get(name)
-                while topic is not None and (answers := self._departures.get(topic)):
-                    await asyncio.wait(answers)
+                if (topic := self._broker.topics.get(name)) is not None:
+                    await self.namesakes.settle(topic)
         except BaseException:
             txn_id = end.txns[0].txn_id
             self._answer(end, ServiceNotReady(f"transaction {txn_id} was not ended"))
@@ -704,8 +699,14 @@ class Transactions:
 # -- the state of a topic ----------------------------------------------------------------------------
 
 
-async def begin(topic: Topic, engine: Engine) -> None:
-    """Give a topic a state for what transactions do to it; for ever from now on."""
+async def begin(topic: Topic, broker: Broker) -> None:
+    """Give a topic a state for what transactions do to it; for ever from now on. A transaction that has a
+    topic of this name already was told of another one, which was deleted."""
+    engine, text = broker.engine, topic.name.text
+    await broker.transactions.namesakes.let_go(
+        [(text, ""), *((text, one) for one in topic.subscriptions)]
+    )
+    topic.check_open()
     begun = Snapshot(
         engine.store.journal.last_sequence,
         TopicTransactions().snapshot(topic.log.end_index),

@@ -3,6 +3,7 @@
 dedup               deduplication: which sends are stored already, judged by sequence ids
 dedup_state         stores the sequence ids of producers, and loads them when the topic opens
 dedup_switch        switches deduplication on or off while producers are connected
+namesakes           topics and subscriptions that are made again: open transactions let go of the old ones
 non_persistent      non-persistent topics: messages go to the connected consumers and are not stored
 producer            one producer of a topic, and the receipts that it waits for
 producer_access     decides which producer may publish: shared, exclusive, waiting, fenced (PIP-68)

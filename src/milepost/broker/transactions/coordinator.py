@@ -25,7 +25,7 @@ that the end means to topics and subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -43,6 +43,8 @@ from milepost.positions.transactions import TxnId
 from milepost.positions.varints import read_varint, varints, write_varint
 
 T = TypeVar("T")
+# Topic and subscription; without a subscription, the topic for messages.
+Added = tuple[str, str]
 
 VERSION = 1
 # With ends that other workers have to be told.
@@ -54,7 +56,7 @@ COORDINATOR_TOPIC = "persistent://pulsar/system/transaction_coordinator_assign"
 # Outcomes that are remembered, so that the retried end of a transaction is answered the same way.
 ENDED_MAX = 10_000
 
-_NEW, _TOPICS, _SUBSCRIPTIONS, _END, _NEW_OF_SERIES, _END_TO_TELL, _TOLD = 1, 2, 3, 4, 5, 6, 7
+_NEW, _TOPICS, _SUBSCRIPTIONS, _END, _NEW_OF_SERIES, _END_TO_TELL, _TOLD, _LET_GO = range(1, 9)
 
 
 def is_coordinator_topic(name: TopicName | None) -> bool:
@@ -241,7 +243,8 @@ class Coordinator:
         """May a role store a message of the transaction in a topic?"""
         if topic not in self.owned(txn_id, role).topics:
             raise InvalidTransactionStatus(
-                f"{topic} was not added to transaction {txn_id} before a message was sent"
+                f"{topic} was not added to transaction {txn_id} before a message was sent, "
+                "or was deleted and made again since"
             )
 
     def check_ack(self, txn_id: TxnId, topic: str, subscription: str, role: str | None) -> None:
@@ -249,7 +252,7 @@ class Coordinator:
         if (topic, subscription) not in self.owned(txn_id, role).subscriptions:
             raise InvalidTransactionStatus(
                 f"subscription {subscription} of {topic} was not added to transaction {txn_id} "
-                "before an ack was sent"
+                "before an ack was sent, or was deleted and made again since"
             )
 
     def outcome_of(self, txn_id: TxnId) -> Outcome | None:
@@ -348,6 +351,25 @@ class Coordinator:
     ) -> None:
         """The same for subscriptions."""
         self._change(txn, txn.subscriptions.difference_update, subscriptions)
+
+    def let_go(self, names: Sequence[Added]) -> bytes:
+        """What had these names is gone, and others will have them: it is in no open transaction any more. The
+        fact of it, empty if it was in none."""
+        topics = {topic for topic, name in names if not name}
+        pairs = {one for one in names if one[1]}
+        found = [
+            txn
+            for txn in self.open.values()
+            if not (topics.isdisjoint(txn.topics) and pairs.isdisjoint(txn.subscriptions))
+        ]
+        for txn in found:
+            self.take_topics(txn, topics)
+            self.take_subscriptions(txn, pairs)
+        if not found:
+            return b""
+        fact = varints(_LET_GO)
+        _write_texts(fact, [text for pair in names for text in pair])
+        return bytes(fact)
 
     def _change(
         self, txn: Transaction, change: Callable[[Iterable[T]], None], parts: Iterable[T]
@@ -484,6 +506,8 @@ class Coordinator:
             self.untold[least] = Untold(outcome, set(read.numbers()))
         elif kind == _TOLD:
             self.untold.pop(read.number(), None)
+        elif kind == _LET_GO:
+            self.let_go(list(_pairs(read.texts())))
         else:
             raise UnknownFormat(f"a fact of a coordinator of unknown kind {kind}")
         read.end()

@@ -60,7 +60,7 @@ class Recalls:
             topic = await self._broker.topic(partition, create=False)
             if topic.row.topic_id != handle.topic_id:
                 raise NotFound(f"{partition} was deleted since the message was sent")
-            await recalling.prepare(topic, self._broker.engine)
+            await recalling.prepare(topic, self._broker)
             topic.check_open()
             at, due_ms, engine = handle.index, handle.until_ms, self._broker.engine
             await durable(lambda done: recalling.recall(topic, at, due_ms, engine, done))

@@ -6,6 +6,8 @@ import pytest
 from stage.frames import message
 from stage.heard import got
 from stage.stage import Stage
+from stage.talk import error_of
+from stage.transactions import add_subscription, new
 
 from milepost.broker.directory.directory import PARTITIONED
 from milepost.broker.dispatch.dispatchers import SHARED
@@ -13,7 +15,7 @@ from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.topic.topic import Topic
 from milepost.cursor.group import Start
-from milepost.errors import ServiceNotReady, TopicNotFound
+from milepost.errors import InvalidTransactionStatus, ServiceNotReady, TopicNotFound
 from milepost.positions.names import TopicName
 
 WHOLE = TopicName.parse("persistent://public/default/whole")
@@ -80,6 +82,26 @@ def test_a_topic_that_becomes_a_partition_keeps_its_messages_and_its_subscriptio
     assert sorted(alone.subscriptions) == ["billing", "own"]
     assert alone.subscriptions["billing"].cursor.backlog == 0
     assert alone.log.end_index == 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_subscription_that_it_gets_again_is_not_that_of_an_open_transaction(
+    stage: Stage, is_restarted: bool
+) -> None:
+    alone = _part(stage, 2)
+    billing = stage.run(stage.broker.create_subscription(alone, "billing", 0))
+    client = stage.client()
+    txn = new(stage, client)
+    assert not error_of(add_subscription(stage, client, txn, "billing", alone.row.name))
+    stage.run(stage.broker.delete_subscription(billing))
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.run(stage.broker.create_subscription(_part(stage, 0), "billing", 0))
+    _grown(stage, 3)
+    assert list(alone.subscriptions) == ["billing"]
+    if is_restarted:
+        stage = stage.restarted()
+    with pytest.raises(InvalidTransactionStatus, match="made again"):
+        stage.broker.transactions.coordinator.check_ack(txn, alone.row.name, "billing", None)
 
 
 @pytest.mark.parametrize("is_open", [True, False])

@@ -42,7 +42,7 @@ def test_a_recalled_message_is_not_delivered_when_it_is_due(
     consumer = stage.consumer(subscription, SHARED, permits=10)
     assert got(consumer) == ["0"]
     engine = cast("StorageEngine", stage.engine)
-    stage.run(recalling.prepare(topic, engine))
+    stage.run(recalling.prepare(topic, stage.broker))
     answers: list[Any] = []
     recalling.recall(topic, 1, due_ms, engine, answers.append)
     stage.turn()

@@ -693,6 +693,8 @@ class TestInCompany:
         earliest = pb.CommandSubscribe.Earliest
         subscribe(stage, client, "s", SHARED, permits=10, initialPosition=earliest)
         assert bodies(client) == ["0", "1"]
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 1))) == "InvalidTxnStatus"
+        assert not error_of(add_subscription(stage, client, txn))
         assert not error_of(ack_in(stage, client, txn, wire_id(1, 1)))
         assert not error_of(end(stage, client, txn))
         assert counts(stage) == (0, 1, 0, 1)

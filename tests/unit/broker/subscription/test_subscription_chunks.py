@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 from stage.calls import counted
@@ -19,7 +18,6 @@ from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.positions.transactions import TxnId
-from milepost.storage.engine import StorageEngine
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.testing.peer import RecordingPeer
 from milepost.wire.events import Send, WireId
@@ -519,7 +517,7 @@ def test_a_cumulative_ack_that_changes_nothing_leaves_the_next_one_all_to_ack(
         subscription.seek_in_place(consumer, 0, 1, lambda error: None)
         stage.flow(consumer, 3)
     else:
-        stage.run(transactions.begin(topic, cast("StorageEngine", stage.engine)))
+        stage.run(transactions.begin(topic, stage.broker))
         assert topic.transactions is not None
         topic.transactions.wrote(TxnId(0, 1), 11, 12)
         stage.publish(producer, message(12))

@@ -51,6 +51,7 @@ steps = st.lists(
                 "end",
                 "end to tell",
                 "told",
+                "let go",
                 "snapshot",
             ]
         ),
@@ -80,6 +81,8 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
         elif kind == "told":
             if coordinator.untold:
                 facts.append(coordinator.told(next(iter(coordinator.untold))))
+        elif kind == "let go":
+            facts += filter(None, [coordinator.let_go([(text, ""), (text, f"s{number}")])])
         elif kind == "snapshot":
             data, facts = coordinator.snapshot(), []
         elif txns:

@@ -11,6 +11,7 @@ from stage.frames import message, sends
 from stage.transactions import within
 from stage.worker_group import WorkerGroup, worker_group
 
+from milepost.broker.operations.topic_lifecycle import delete_topic
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.coordinator import Outcome
@@ -460,5 +461,37 @@ def test_what_was_not_added_is_refused_at_the_topics_worker(tmp_path: Path) -> N
             coordinator.check_send(scene.txn_id, "persistent://public/default/other", None)
         with pytest.raises(TopicNotFound):
             await added(scene.group, scene.txn_id, *scene.group.names(1, 3)[2:])
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "restarted"])
+@pytest.mark.parametrize("number", [0, 1], ids=["own", "elsewhere"])
+def test_a_topic_that_was_made_again_is_not_of_it(
+    tmp_path: Path, number: int, is_restarted: bool
+) -> None:
+    """Though another transaction uses the new one; and it may be added again."""
+
+    async def play(scene: Scene) -> None:
+        group, text = scene.group, scene.topics[number]
+        topic = await group.brokers[number].topic(TopicName.parse(text), create=False)
+        await delete_topic(group.brokers[number], topic, force=True)
+        await group.brokers[number].topic(TopicName.parse(text))
+        other = await opened(group)
+        await added(group, other, text)
+        await sent(group, number, text, other)
+        if is_restarted:
+            await scene.restart(number)
+
+        def check() -> None:
+            coordinator = group.brokers[number].transactions.coordinator
+            coordinator.check_send(scene.txn_id, text, None)
+
+        with pytest.raises(InvalidTransactionStatus, match="made again"):
+            check()
+        await added(group, scene.txn_id, text)
+        check()
+        assert await scene.end(ABORT) is None
+        assert [await scene.found(one) for one in (1 - number, number)] == ["hidden", "held back"]
 
     run(tmp_path, play)
