@@ -376,6 +376,13 @@ class TestRuns:
         assert not error_of(end_run(stage, work.client, "one")), "asked for again"
         assert not error_of(ask_new(stage, work.client, "two", step))
 
+    def test_a_run_that_ends_before_there_was_any_transaction(self, stage: Stage) -> None:
+        """Its workers may come late on a new broker, too, whose coordinator has no state yet."""
+        client = stage.client()
+        assert not error_of(end_run(stage, client, "one"))
+        assert error_of(ask_new(stage, client, "one")) == "ProducerFenced"
+        assert not error_of(ask_new(stage, client, "two"))
+
     def test_an_end_of_an_earlier_run_leaves_the_later_alone(
         self, stage: Stage, work: Work
     ) -> None:

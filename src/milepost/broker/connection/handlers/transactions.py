@@ -165,7 +165,10 @@ def _end_run(session: Session, command: EndTransaction, series: Series) -> Work:
     def done(error: MilepostError | None) -> None:
         _answer(session, command, error, replies.transaction_ended, no_one)
 
-    service.end_run(session.role, series, done)
+    end = partial(service.end_run, session.role, series, done)
+    if not service.is_ready:  # it would be forgotten with the first transaction
+        return _after(service.make_ready(), end)
+    end()
     return None
 
 
