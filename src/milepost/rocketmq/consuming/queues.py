@@ -10,7 +10,7 @@ they wait here, for a short time, and are not leased before a client gets them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.dispatch.consumer import Consumer
@@ -185,6 +185,7 @@ class Queue(EdgePeer):
                 found = []
             if self._deliveries and self._deliveries[0] is delivery:  # else it was closed meanwhile
                 self._deliveries.popleft()
+                self._end_void_leases(found)
                 self.arrived += found
                 self._size += sum(len(one.view.payload) for one in found)
                 self._went(len(delivery.entry))
@@ -262,10 +263,18 @@ class Queue(EdgePeer):
 
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:
         index, key = arrived.view.index, arrived.view.key or ""
+        self._end_void_leases([arrived])
         lease = self.leases.grant(index, arrived.ranges, client, until, renews_s, key)
         if self.is_fifo:
             self._order.went(key, index)
         return Held(self, lease, arrived)
+
+    def _end_void_leases(self, arrived: Iterable[Arrived]) -> None:
+        """What comes again while a client has it was taken from that client, by a transaction that was
+        aborted."""
+        for one in arrived:
+            if (lease := self.leases.at(one.view.index)) is not None:
+                self.leases.end(lease)
 
     def acked(self, lease: Lease) -> None:
         """A lease ends by an ack."""
