@@ -118,7 +118,7 @@ PARTS = (
             "tests/client/test_races.py",
             "tests/scenarios/test_operators.py",
         ),
-        {"MILEPOST_RACES": 20_000, "MILEPOST_OPERATORS": 3_000},
+        {"MILEPOST_RACES": 20_000, "MILEPOST_OPERATORS": 3_000, "MILEPOST_SEEKS": 1_000},
     ),
     Part(
         "endurance",
