@@ -60,8 +60,8 @@ PARTS = (
     Part(
         "fuzz",
         "mutants of every kind of bytes that come from outside",
-        ("tests/fuzz",),
-        {"MILEPOST_FUZZ_SECONDS": 30},
+        ("tests/fuzz", "tests/e2e/test_rest_schema.py"),
+        {"MILEPOST_FUZZ_SECONDS": 30, "MILEPOST_REST_CASES": 10_000},
     ),
     Part(
         "images",

@@ -54,8 +54,8 @@ from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
 from milepost.wire.metadata import chunk_info, is_batch, split_entry
 
-KILLS = campaign_count("MILEPOST_KILLS", 5, 250)
-KILLS_OF_A_WORKER = campaign_count("MILEPOST_KILLS", 3, 250)
+KILLS = campaign_count("MILEPOST_KILLS", 3, 250)
+KILLS_OF_A_WORKER = campaign_count("MILEPOST_KILLS", 2, 250)
 UNTOLD = "milepost_transactions_untold"
 
 TOPIC = "persistent://public/default/load"

@@ -3,7 +3,7 @@
 One image is judged in full: recovered, compared with the history, recovered a second time (which must
 change nothing), used again (indexes stay dense, nobody who had an answer moves), and recovered a third
 time. `MILEPOST_IMAGES_FACTOR` in the environment multiplies how much of it is done; without it a run of the
-tests does a third, but for the images of `test_images.py`.
+tests, which is the same each time, does a third or less.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ FACTOR = campaign_count("MILEPOST_IMAGES_FACTOR", 0, 20)
 IS_SHORT = not FACTOR
 
 
-def scaled(number: int) -> int:
-    return number * FACTOR or -(-number // 3)
+def scaled(number: int, share: int = 3) -> int:
+    """So many times the factor; without one a share of them."""
+    return number * FACTOR or -(-number // share)
 
 
 def judge(image: Image, *, checkpoint: bool = False) -> list[Problem]:

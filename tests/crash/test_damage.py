@@ -231,7 +231,7 @@ class TestFlippedBits:
 
     def test_in_ledgers(self, summary: Summary) -> None:
         struck: Counter[int] = Counter()
-        for seed in range(scaled(500)):
+        for seed in range(scaled(500, 6)):
             path, bit = self.draw(".ledger", seed)
             files = disk().files()
             flip_bit(files, path, bit)
@@ -244,7 +244,7 @@ class TestFlippedBits:
         summary(f"{struck.total()} flips, {struck[1]} cost one entry, {struck[0]} hit a header")
 
     def test_in_mileposts(self, summary: Summary) -> None:
-        flips = scaled(250)
+        flips = scaled(250, 6)
         for seed in range(flips):
             path, bit = self.draw(".mileposts", seed)
             files = disk().files()
@@ -254,7 +254,7 @@ class TestFlippedBits:
 
     def test_in_ledgers_whose_mileposts_are_lost(self, summary: Summary) -> None:
         """A power failure takes mileposts easily; that must not make one bit cost more."""
-        flips = scaled(250)
+        flips = scaled(250, 6)
         for seed in range(flips):
             path, bit = self.draw(".ledger", seed)
             files = disk().files()
@@ -348,9 +348,10 @@ def owner_of(record: Record) -> str:
 
 def every_byte(path: str) -> Iterator[int]:
     """Every size of the file but its own. In a large one, unless there is time, every byte of its
-    ends and some between: of the first and last kilobyte and every eleventh, or a quarter of that."""
+    ends and some between: of the first and last kilobyte and every eleventh, or an eighth and a
+    fifth of that."""
     size = len(disk().contents[path])
-    whole, step = (256, 31) if IS_SHORT else (1024, 11)
+    whole, step = (128, 61) if IS_SHORT else (1024, 11)
     for n in range(size):
         if FACTOR > 1 or n < whole or n >= size - whole or n % step == 0:
             yield n
@@ -430,7 +431,7 @@ class TestBlocksInTheWrongPlace:
     @pytest.mark.parametrize("how", ["copied", "swapped", "zeroed"])
     def test_anywhere(self, how: str, summary: Summary) -> None:
         outcomes: Counter[str] = Counter()
-        for seed in range(scaled(250)):
+        for seed in range(scaled(250, 6)):
             draw = random.Random(f"{how}/{seed}")
             files = disk().files()
             size = draw.choice((16, 64, 512, 512))

@@ -39,7 +39,7 @@ from milepost.storage.store import Store
 
 KILLS_PER_DIRECTORY = 13
 KILLS_MAX = 20 * KILLS_PER_DIRECTORY
-DIRECTORIES = campaign_count("MILEPOST_KILL_DIRECTORIES", 2, 39)
+DIRECTORIES = campaign_count("MILEPOST_KILL_DIRECTORIES", 1, 39)
 START_SECONDS_MAX = 60.0
 
 TOPICS = tuple(f"persistent://public/default/{name}" for name in "abc")

@@ -22,7 +22,7 @@ from e2e.conftest import Serving
 schemathesis = pytest.importorskip("schemathesis")
 pytest.importorskip("schemathesis.specs.openapi.checks")
 
-CASES = int(os.environ.get("MILEPOST_REST_CASES", "2000"))
+CASES = int(os.environ.get("MILEPOST_REST_CASES", "1000"))
 CHECKS = [
     "not_a_server_error",
     "status_code_conformance",

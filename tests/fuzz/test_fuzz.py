@@ -1,8 +1,8 @@
 """Each target on mutants of real bytes, for a while; and on every input that ever failed.
 
 `MILEPOST_FUZZ_SECONDS` is how long each takes (`make fuzz`: 60, `make campaign`: 30), `MILEPOST_FUZZ_SEED`
-another way through. One seed is the same mutants again: every run tries what strangers can send for 2 s a
-target, and what only a damaged disk or a bad file can hold for 1 s.
+another way through. One seed is the same mutants again: every run tries what strangers can send for a second
+of the processor a target, and what only a damaged disk or a bad file can hold for half of one.
 An input that fails is printed and kept in `corpus/<target>/`; commit it with what mends it.
 """
 
@@ -19,8 +19,8 @@ from fuzz import wire_targets
 from fuzz.harness import Report, Target, fuzz, try_input
 from fuzz.targets import TARGETS
 
-SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "1"))
-SECONDS_OF_STRANGERS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "2"))
+SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "0.5"))
+SECONDS_OF_STRANGERS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "1"))
 FROM_STRANGERS = {target.name for target in wire_targets.TARGETS} | {"topic_names"}
 SEED = int(os.environ.get("MILEPOST_FUZZ_SEED", "1"))
 CORPUS = Path(__file__).with_name("corpus")
@@ -43,7 +43,7 @@ def seconds(target: Target) -> float:
     return SECONDS_OF_STRANGERS if target.name in FROM_STRANGERS else SECONDS
 
 
-@pytest.mark.timeout(60 + 4 * SECONDS_OF_STRANGERS)
+@pytest.mark.timeout(300 + 10 * SECONDS_OF_STRANGERS)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_mutants(target: Target, summary: Callable[[str], None]) -> None:
     report = fuzz(target, seconds=seconds(target), seed=SEED)
