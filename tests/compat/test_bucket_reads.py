@@ -19,8 +19,8 @@ from stage.store_proxy import StoreProxy
 TOPIC = "persistent://public/default/old"
 COUNT = 400
 SIZE = 20_000
-# More attempts than one read makes, of several extents.
-REFUSALS = 40
+# More than the attempts of two reads, with pauses that grow.
+REFUSALS = 20
 
 
 @pytest.fixture
