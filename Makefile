@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 DATA ?= data
 JOBS ?= 2
 # Tests that wait for other processes more than they work.
-WAITING_JOBS ?= 3
+WAITING_JOBS ?= 4
 SECONDS ?= 60
 LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
@@ -25,7 +25,7 @@ ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check types quick test everywhere fuzz words screenshots bench cluster campaign audit plants mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check types quick test spark brokers everywhere fuzz words screenshots bench cluster campaign audit plants mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,12 +64,18 @@ quick: $(READY)
 	$(JUDGE) -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(JUDGE) -n $(JOBS) --dist worksteal -m "slow" $(SLOW)
-	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
+	$(MAKE) --no-print-directory --output-sync=line -j 2 spark brokers
+	$(BIN)/python tests/judge.py --tell
+
+# Beside the brokers' tests, which leave cores idle while they wait.
+spark: $(READY)
 	$(JUDGE) -n $(JOBS) --dist loadfile -m "not slow" tests/spark
+
+brokers: $(READY)
+	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
+	$(JUDGE) -n $(JOBS) --dist worksteal -m "slow" $(SLOW)
 	MILEPOST_TESTS_ON=bucket $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
 	MILEPOST_TESTS_ON=workers $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
-	$(BIN)/python tests/judge.py --tell
 
 everywhere: $(READY) ## the compat, proposal, progress and Spark tests on a bucket and on workers (ON="bucket workers"): an hour
 	for on in $(or $(ON),bucket workers); do \
