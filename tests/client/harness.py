@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 PULSAR_URL = os.environ.get("PULSAR_TEST_URL")
 PULSAR_ADMIN_URL = os.environ.get("PULSAR_TEST_ADMIN_URL")
-TEST_TIMEOUT_S = 60
+TEST_TIMEOUT_S = 240
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -70,7 +70,7 @@ def connect() -> Iterator[Callable[..., pulsar.Client]]:
     made: list[pulsar.Client] = []
 
     def make(broker: BrokerProcess, **options: object) -> pulsar.Client:
-        options.setdefault("operation_timeout_seconds", 10)
+        options.setdefault("operation_timeout_seconds", 30)
         options.setdefault("logger", pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
         client = pulsar.Client(broker.url, **options)
         made.append(client)

@@ -6,9 +6,9 @@ A module of them imports `neighbour` and `everyone_else_is_served`, and has `SET
 
 from __future__ import annotations
 
+import os
 import re
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,9 +77,9 @@ def neighbour(broker: BrokerProcess) -> Iterator[Neighbour]:
 @pytest.fixture(autouse=True)
 def everyone_else_is_served(broker: BrokerProcess, neighbour: Neighbour) -> Iterator[None]:
     yield
-    began = time.monotonic()
+    began_s = cpu_s(broker)
     neighbour.works()
-    assert time.monotonic() - began < 1
+    assert cpu_s(broker) - began_s < 1  # of the processor: others may have it meanwhile
     assert peak_size(broker) < PEAK_MAX
 
 
@@ -95,6 +95,14 @@ def metric(broker: BrokerProcess, name: str, **labels: str) -> float:
             if labels.items() <= has.items():
                 whole += float(found[3])
     return whole
+
+
+def cpu_s(broker: BrokerProcess) -> float:
+    """What the broker has used of the processor."""
+    stats = [
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in broker.serving
+    ]
+    return sum(int(one[11]) + int(one[12]) for one in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_size(broker: BrokerProcess) -> int:

@@ -212,7 +212,7 @@ class _Link:
         self._taken = 0
         self._heard: list[Any] = []
         self._protocol = ClientProtocol()
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
 
     def handshake(self) -> None:
         self._protocol.connect(

@@ -24,7 +24,7 @@ from milepost.broker.auth.passwords import apr1
 
 Connect = Callable[..., pulsar.Client]
 
-AT_ONCE_S = 5.0
+AT_ONCE_S = 20.0
 
 
 class World(NamedTuple):

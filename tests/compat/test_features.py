@@ -213,7 +213,7 @@ def test_a_message_listener(client: pulsar.Client, topic: str) -> None:
 
     consumer = client.subscribe(topic, "s", message_listener=listener)
     send_all(client.create_producer(topic), [b"%d" % number for number in range(100)])
-    assert [heard.get(timeout=8) for _ in range(100)] == [b"%d" % n for n in range(100)]
+    assert [heard.get(timeout=60) for _ in range(100)] == [b"%d" % n for n in range(100)]
     consumer.close()
     assert silent(client.subscribe(topic, "s"))
 

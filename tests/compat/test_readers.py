@@ -180,7 +180,7 @@ def test_a_listening_reader(client: pulsar.Client, topic: str) -> None:
         pulsar.MessageId.earliest,
         reader_listener=lambda reader, message: heard.put(message.data()),
     )
-    assert [heard.get(timeout=8) for _ in range(20)] == numbered(0, 20)
+    assert [heard.get(timeout=60) for _ in range(20)] == numbered(0, 20)
     reader.close()
 
 

@@ -21,7 +21,7 @@ def soon() -> Iterator[None]:
     """A refusal is an answer: nobody waits for a timeout to hear it."""
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < 9, "the client gives up after 10 s"
+    assert time.monotonic() - began < 25, "the client gives up after 30 s"
 
 
 @pytest.mark.parametrize("name", ["persistent://public/nowhere/t", "persistent://nobody/default/t"])

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 MILEPOST = [sys.executable, "-m", "milepost.cli.main"]
-EXIT_SECONDS_MAX = 15
+EXIT_SECONDS_MAX = 60
 
 ENVIRONMENT = {
     k: v
@@ -55,7 +55,7 @@ class Serving:
         return self.process.returncode, self.log.read_text("utf-8")
 
     def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.ready["http_url"] + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.ready["http_url"] + path, timeout=60) as answer:
             body: bytes = answer.read()
             return body
 

@@ -31,7 +31,7 @@ class World:
         self.keys = broker.log.with_name("keys")
 
     def until_logged(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while text not in self.broker.log.read_text():
             assert time.monotonic() < deadline, text
             time.sleep(0.05)  # sleep: until the broker looks at its files

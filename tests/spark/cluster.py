@@ -31,7 +31,7 @@ TESTS = Path(__file__).parent.parent
 PROJECT = TESTS.parent
 SPARK_HOME = Path(pyspark.__file__).parent
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PATIENCE_S = 150
+PATIENCE_S = 600
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

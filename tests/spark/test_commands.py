@@ -18,7 +18,7 @@ from milepost.cli.exits import Exit
 from milepost.cli.main import run
 from milepost.spark.pipelines.lake.lake import Lake
 
-PATIENCE_S = 200
+PATIENCE_S = 600
 
 
 def test_archive_until_told_to_stop(

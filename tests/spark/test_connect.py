@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stage.ports import free_port
 
 import milepost
 from spark.cluster import SMALL_JVM, SPARK_HOME, TESTS, environment, wait_until
 from spark.conftest import JAVA_VERSION_MIN, java_version, values_of
 
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
-PATIENCE_S = 250
+PATIENCE_S = 600
 
 
 def with_modules() -> dict[str, str]:
@@ -42,9 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip("Spark needs Java 17 or newer")
     pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
     pytest.importorskip("zstandard", reason="Spark Connect needs pyspark[connect]")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = int(one.getsockname()[1])
+    port = free_port()
     directory = tmp_path_factory.mktemp("connect")
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -32,7 +32,7 @@ print(found, status["VmHWM"].split()[0])
 
 def memory_mib(broker: BrokerProcess, topic: str, end: int, messages: int) -> float:
     command = [sys.executable, "-c", READ, broker.url, topic, str(end)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     size, peak = map(int, said.stdout.split())
     assert size >= messages * SIZE
     return peak / 1024

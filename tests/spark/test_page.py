@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = "docs/spark.md"
 PIPELINES = ("archive.md", "replay.md", "verify.md", "progress.md")
 MINUTE_MS = 60_000
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 class Order(Record):  # type: ignore[misc]

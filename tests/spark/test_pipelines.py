@@ -29,7 +29,7 @@ from milepost.spark.pipelines.verify import verify, verify_copy
 from milepost.wire import pulsar_pb2 as pb
 
 MARKER_TYPE = 10
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 class Event(pulsar.schema.Record):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamReader
 
 Reading = Callable[..., DataFrameReader]
 Streaming = Callable[..., DataStreamReader]
-PATIENCE_S = 250
+PATIENCE_S = 600
 
 
 def values(frame: DataFrame) -> list[bytes]:

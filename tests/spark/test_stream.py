@@ -16,7 +16,7 @@ from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 import milepost.spark
 
 Streaming = Callable[..., DataStreamReader]
-PATIENCE_S = 250
+PATIENCE_S = 600
 
 
 class Sink:

@@ -39,7 +39,7 @@ from spark.faults import Faults, FaultySource
 
 Reading = Callable[..., DataFrameReader]
 Streaming = Callable[..., DataStreamReader]
-PATIENCE_S = 250
+PATIENCE_S = 600
 
 SCHEMA = StructType([StructField(name, StringType()) for name in ("topic", "value")])
 

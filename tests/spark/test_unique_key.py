@@ -18,7 +18,7 @@ from spark.faults import Faults, FaultySource
 
 Reading = Callable[..., DataFrameReader]
 Streaming = Callable[..., DataStreamReader]
-PATIENCE_S = 250
+PATIENCE_S = 600
 
 
 def write(frame: DataFrame, broker: Any, target: str, path: Path, **options: Any) -> None:

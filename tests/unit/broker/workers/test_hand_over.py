@@ -22,7 +22,7 @@ from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
-WAIT_S = 20
+WAIT_S = 120
 TO = {"broker": "b", "host": "h", "port": 6651, "tls_port": -1}
 
 

@@ -31,7 +31,7 @@ from milepost.positions import TxnId
 from milepost.positions.names import TopicName
 from milepost.testing.peer import RecordingPeer
 
-WAIT_S = 20
+WAIT_S = 120
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
 
 

@@ -31,7 +31,7 @@ from milepost.testing.peer import RecordingPeer
 # Each stops and starts workers with real files; the table as a whole takes a minute.
 pytestmark = pytest.mark.slow
 
-WAIT_S = 20
+WAIT_S = 120
 WORKERS = 3
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
 SEEN = {COMMIT: "visible", ABORT: "hidden"}

@@ -17,7 +17,7 @@ from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 
 NAMESPACE = "public/default"
-WAIT_S = 20
+WAIT_S = 120
 
 
 class Client:

@@ -26,7 +26,7 @@ from milepost.storage.cluster.owners import OwnersFile
 from milepost.storage.cluster.right import SharedRight
 from milepost.testing.bucket import MemoryBucket
 
-WAIT_S = 20
+WAIT_S = 120
 SECRET = b"s" * 32
 
 
