@@ -288,6 +288,7 @@ def lives(tmp_path: Path, is_carried_out: bool) -> int:
     return fatal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_carried_out", [False, True], ids=["before", "after"])
 def test_a_kill_at_any_step_of_a_merge_loses_nothing(is_carried_out: bool, tmp_path: Path) -> None:
     """The kill comes before the request is carried out, or after it and before its answer."""
