@@ -75,8 +75,11 @@ def sends(*frames: bytes) -> list[Send]:
     protocol = ServerProtocol(server_version="stage")
     protocol.receive(replies.reply(pb.CommandConnect(client_version="stage", protocol_version=21)))
     protocol.accept()
+    events = protocol.receive(b"".join(frames))
+    while protocol.has_more:
+        events += protocol.receive(b"")
     read: list[Send] = []
-    for event in protocol.receive(b"".join(frames)):
+    for event in events:
         assert isinstance(event, Sends), event
         read += event.sends
     return read

@@ -26,6 +26,7 @@ from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_fra
 from milepost.wire.protocol import (
     COMMAND_SIZE_MAX,
     HEARD_MAX,
+    SEND_WEIGHT,
     TRANSACTION_WEIGHT,
     UNUSUAL_IDS_MAX,
     ClientProtocol,
@@ -749,3 +750,19 @@ def test_very_many_commands_of_transactions_are_heard_in_several_goes(before: by
     heard = protocol.receive(before + new * (most + 3))
     assert (len(heard) - bool(before), protocol.has_more) == (most, True)
     assert (len(protocol.receive(b"")), protocol.has_more) == (3, False)
+
+
+def test_very_many_sends_that_few_clients_write_so_are_heard_in_several_goes() -> None:
+    """Each takes the library ten times as long as the scanner takes for one as clients write it."""
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=7, publish_time=1)
+    unusual = b"".join(send_frame(3, 7, metadata.SerializeToString(), b"payload"))
+    protocol, most = ready(), HEARD_MAX // SEND_WEIGHT
+    [first] = protocol.receive(unusual * (most + 3))
+    assert protocol.has_more
+    [rest] = protocol.receive(b"")
+    assert isinstance(first, Sends)
+    assert isinstance(rest, Sends)
+    assert (len(first.sends), len(rest.sends), protocol.has_more) == (most, 3, False)
+    [usual] = protocol.receive(SEND * (2 * HEARD_MAX))
+    assert isinstance(usual, Sends)
+    assert (len(usual.sends), protocol.has_more) == (2 * HEARD_MAX, False)
