@@ -143,6 +143,7 @@ PARTS = (
             _SPARK + "transactional_kills.py",
             _SPARK + "archive_kills.py",
             _SPARK + "cluster.py",
+            _SPARK + "secured.py",
         ),
         {"MILEPOST_SPARK_RUNS": 10},
         jobs=0,

@@ -37,7 +37,7 @@ from spark.judged import anomalies_of
 
 DRIVER_RUNS = campaign_count("MILEPOST_SPARK_RUNS", 1, 20)
 IS_LONG = DRIVER_RUNS > 1
-RUNS = 20 * DRIVER_RUNS if IS_LONG else 8
+RUNS = 20 * DRIVER_RUNS if IS_LONG else 6
 PATIENCE_S = 600
 WORKER_PATIENCE_S = 600
 

@@ -14,6 +14,7 @@ import pytest
 
 from spark.cluster import Cluster, Driver, bare_python, installed, wait_until, wheel
 from spark.conftest import JAVA_VERSION_MIN, java_version, values_of
+from spark.test_campaign import IS_LONG
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_a_copy_is_whole_though_driver_and_executor_are_killed(
             "directory": str(tmp_path / kind),
             "maxMessagesPerTrigger": "90",
         }
-        for kind in ("parquet", "delta")
+        for kind in (("parquet", "delta") if IS_LONG else ("delta",))
     ]
     modules = installed(archive, tmp_path / "installed")
     settings = {"master": cluster.url, "python": python, "executor_path": str(modules)}
