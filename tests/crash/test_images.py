@@ -23,7 +23,8 @@ from crash.workload import Workload
 from milepost.testing import Image, images
 
 # Many workloads with some images each find more than many images of a few workloads.
-LOTS = range(scaled(9))
+LOTS_LONG = 9
+LOTS = range(scaled(LOTS_LONG))
 SEEDS_PER_LOT = 6
 OPERATIONS = 120
 IMAGES = 100
