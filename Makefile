@@ -22,10 +22,10 @@ SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' $(QUICK))
 # What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
 ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
 	tests/compat/test_progress.py
-# As pytest, but what fails beside other work is judged alone.
-JUDGE := $(BIN)/python tests/judge.py -q --durations=15
+# As pytest, but what fails beside other work is judged alone. Unbuffered, to show at once what two of them do.
+JUDGE := $(BIN)/python -u tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check types quick test spark brokers everywhere fuzz words screenshots bench cluster campaign audit plants mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check types quick test spark brokers steady everywhere fuzz words screenshots bench cluster campaign audit plants mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,7 +64,7 @@ quick: $(READY)
 	$(JUDGE) -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(MAKE) --no-print-directory --output-sync=line -j 2 spark brokers
+	$(MAKE) --no-print-directory $(if $(CI),--output-sync=line) -j 2 spark brokers
 	$(BIN)/python tests/judge.py --tell
 
 # Beside the brokers' tests, which leave cores idle while they wait.
@@ -76,6 +76,13 @@ brokers: $(READY)
 	$(JUDGE) -n $(JOBS) --dist worksteal -m "slow" $(SLOW)
 	MILEPOST_TESTS_ON=bucket $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
 	MILEPOST_TESTS_ON=workers $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
+
+steady: $(READY) ## make test again and again (RUNS=10), with the time of each: no test may be red, or looked at twice
+	@for run in $$(seq $(or $(RUNS),10)); do \
+	  began=$$(date +%s); $(MAKE) --no-print-directory test || exit 1; \
+	  if [ -s .second_looks ]; then echo "run $$run: a test needed a second look"; exit 1; fi; \
+	  echo "run $$run: $$(( $$(date +%s) - began )) s, none red"; \
+	done
 
 everywhere: $(READY) ## the compat, proposal, progress and Spark tests on a bucket and on workers (ON="bucket workers"): an hour
 	for on in $(or $(ON),bucket workers); do \
