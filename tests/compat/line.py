@@ -24,8 +24,10 @@ from milepost.wire.protocol import ClientProtocol
 
 T = TypeVar("T")
 
-# Refusals come at once, and so does the end of a connection; this is for machines that are busy.
+# Refusals come at once; this is for machines that are busy.
 ANSWER_S = 60.0
+# So does the end of a connection. Less than the handshake may take and a ping may wait: these end it, too.
+HANG_UP_S = 5.0
 
 CONNECT = pb.CommandConnect(
     client_version="Stranger-1",
@@ -97,7 +99,7 @@ class Line:
             if not self._receive(deadline):
                 return None
 
-    def is_hung_up(self, within_s: float = ANSWER_S) -> bool:
+    def is_hung_up(self, within_s: float = HANG_UP_S) -> bool:
         """Whether the broker ends the connection in time; what it says before is kept."""
         deadline = time.monotonic() + within_s
         while not self._is_hung_up and self._receive(deadline):
