@@ -170,6 +170,11 @@ class History:
 
     # -- messages ----------------------------------------------------------------------------------
 
+    @property
+    def asked(self) -> int:
+        """How many messages and facts there were so far."""
+        return len(self._tickets)
+
     def publish(self, topic: str, payload: bytes, count: int) -> int:
         self._note("publish", topic, payload, count)
         ticket = self._add(Publish(payload, count), self.topics[topic].publishes)

@@ -218,7 +218,8 @@ class Machine:
         items, tickets = [], []
         for count in counts:
             self.serial += 1
-            payload = f"{topic}/{len(self.history.topics[topic].publishes)}/".encode()
+            # Nothing else is called so, not even in a topic of this name that was deleted.
+            payload = f"{topic}/{self.history.asked}/".encode()
             payload += bytes(self.serial % 251 for _ in range(size))
             tickets.append(self.history.publish(topic, payload, count))
             items.append(NewEntry(payload, count, BATCH if count > 1 else 0))
