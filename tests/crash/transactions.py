@@ -97,6 +97,8 @@ class Ack:
     fate: str = ASKED
     is_stale: bool = False
     """A seek, or a deletion, came since."""
+    left: set[Acked] = field(default_factory=set)
+    """Of a whole batch: what another transaction may have acked when this was sent, and keeps."""
 
 
 @dataclass
@@ -133,7 +135,21 @@ class Story:
         self.seen.add(key)
 
     def ack(self, txn: TxnId | None, messages: list[Acked], subscription: str) -> None:
-        self.acks.append(Ack(txn, messages, subscription))
+        ack = Ack(txn, messages, subscription)
+        if len(messages) > len({one.key for one in messages}):
+            ack.left = {
+                one
+                for before in self.acks
+                if before.txn not in (None, txn)
+                and before.subscription == subscription
+                and before.fate != REFUSED
+                and not self._has_ended(before.txn)
+                for one in before.messages
+            }
+        self.acks.append(ack)
+
+    def _has_ended(self, txn: TxnId | None) -> bool:
+        return txn is not None and any(fate == DONE for _, fate in self.ends[txn])
 
     def heard_ack(self, number: int, fate: str) -> None:
         self.acks[number].fate = fate
@@ -746,7 +762,7 @@ def _ack_problems(
             counts = ack.txn is None or outcomes[ack.txn] is Outcome.COMMIT
             if counts:
                 may.add(one)
-            if ack.fate == DONE and counts:
+            if ack.fate == DONE and counts and one not in ack.left:
                 must.add(one)
             if ack.fate == DONE and ack.txn is not None and outcomes[ack.txn] is None:
                 pending[one] = ack.txn
