@@ -17,7 +17,7 @@ Contents
   6. A truncation is an operation like an append: volatile until a sync, surviving or not, whole.
   7. A failed sync makes the appends it covered doubtful: no later sync stores them, though it
      returns success, and at any later crash each may be there or not. Only a truncation takes them
-     away.
+     away, and what a later sync stored in their place.
 
 Names
   8. Creations, deletions and renames are volatile until `sync_dir` stored the folder they happened
@@ -39,7 +39,7 @@ contents before the size), and about what POSIX allows. Code that is correct her
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from milepost.testing.files import MemoryFiles
 from milepost.testing.trace import (
@@ -75,6 +75,8 @@ class VolatileWrite:
     op: Append | Truncate
     # True once a failed sync covered it (rule 7).
     doubtful: bool = False
+    # What was stored in its place since, as pieces of the file.
+    stored_over: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -165,6 +167,9 @@ class Disk:
                 if isinstance(write.op, Truncate):
                     # Doubtful appends before it are cut too; those kept here all came before it.
                     left = _cut(left, write.op.size)
+                else:
+                    for before in left:
+                        _note_stored(before, write.op)
                 _put(content, write.op, _whole(write.op))
         if content is not None:
             self._contents[sync.node] = bytes(content)
@@ -227,11 +232,22 @@ class Disk:
         content = bytearray(durable)
         for write in surviving:
             _put(content, write.op, writes[write.place])
+            for offset, data in write.stored_over:
+                content[offset : offset + len(data)] = data
         return bytes(content)
 
 
 def _place(write: VolatileWrite) -> int:
     return write.place
+
+
+def _note_stored(before: VolatileWrite, op: Append) -> None:
+    """An append was stored that came later: what it has written over a doubtful one is gone for ever."""
+    if isinstance(before.op, Append):
+        first, end = max(before.op.offset, op.offset), min(before.op.end, op.end)
+        if first < end:
+            piece = op.data[first - op.offset : end - op.offset]
+            before.stored_over.append((first, piece))
 
 
 def _whole(op: Append | Truncate) -> Pieces:
@@ -257,6 +273,9 @@ def _cut(writes: list[VolatileWrite], size: int) -> list[VolatileWrite]:
             if op.offset >= size:
                 continue
             write.op = Append(op.path, op.node, op.offset, op.data[: size - op.offset])
+            write.stored_over = [
+                (at, piece[: size - at]) for at, piece in write.stored_over if at < size
+            ]
         left.append(write)
     return left
 

@@ -139,6 +139,19 @@ def test_rule_7_after_a_failed_sync_pages_are_clean_but_maybe_lost() -> None:
     assert kept(disk).contents() == {"a": b"<lost>"}
 
 
+def test_rule_7_what_is_stored_in_place_of_doubtful_bytes_stays() -> None:
+    """Zeros are laid ahead of the journal; a sync of them may fail, and records come in their place."""
+    files = with_file(b"ab")
+    file = files.open_append("a", 2)
+    files.faults.fail("sync")
+    with pytest.raises(OSError):
+        files.lay("a", 2, 8)
+    file.append([b"cdef"])
+    file.sync()
+    assert dropped(disk_of(files)).contents() == {"a": b"abcdef"}
+    assert kept(disk_of(files)).contents() == {"a": b"abcdef\0\0"}
+
+
 def test_rule_7_a_truncation_takes_doubtful_bytes_away() -> None:
     files = with_file(b"<")
     fail_sync(files, b"lost")
